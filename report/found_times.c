@@ -235,7 +235,7 @@ static s2_status put_remedied(const s2_found *found, const s2_found_design *desi
 
 /* Only what was computed to fit is worth saying; what needs no more than another remedy comes first. */
 static s2_status put_remedies(const s2_found *found, const s2_found_design *design,
-                              const s2_sim_options *options, s2_buf *buf)
+                              const s2_sim_options *options, bool at_least, s2_buf *buf)
 {
     static const remedy tried[] = {{.recompute = true},
                                    {.tp = true},
@@ -248,7 +248,7 @@ static s2_status put_remedies(const s2_found *found, const s2_found_design *desi
         const bool again = tried[n].recompute && found->search.options.recompute;
         if (again || (n_said > 0 && tried[n].recompute) || !makes_fit(&tried[n], found, &own))
             continue;
-        s2_buf_puts(buf, n_said++ == 0 ? "; it fits with" : ", or with");
+        s2_buf_puts(buf, n_said++ > 0 ? ", or with" : at_least ? "; it may fit with" : "; it fits with");
         if (tried[n].tp)
             s2_buf_printf(buf, " --tp %d", (int)own.n_ranks);
         if (tried[n].dp)
@@ -282,17 +282,22 @@ static s2_status put_training(const s2_found *found, const s2_found_design *desi
     const bool fits = sim->fit_batch >= options->batch;
     s2_buf_printf(
         buf,
-        "  the training step %s the GPU: %s of %s, with %s of weights, gradients and optimizer and %s "
+        "  the training step %s the GPU: %s%s of %s, with %s of weights, gradients and optimizer and %s "
         "of activations,\n    the same for every pattern",
-        fits ? "fits" : "does not fit", s2_bytes_text(training->bytes).text,
+        !fits                ? "does not fit"
+        : training->at_least ? "may fit"
+                             : "fits",
+        training->at_least ? "at least " : "", s2_bytes_text(training->bytes).text,
         s2_bytes_text(s2_sim_memory_bytes(options)).text, s2_bytes_text(training->state_bytes).text,
         s2_bytes_text(training->activation_bytes).text);
+    if (training->at_least)
+        s2_buf_puts(buf, ", beside what the scans of mixers keep, which is not known");
     if (!fits && sim->fit_batch > 0)
         s2_buf_printf(buf, "; a batch of %lld fits", (long long)sim->fit_batch);
     if (!fits && sim->fit_len_tok > 0)
         s2_buf_printf(buf, "; at this batch %s fit", s2_count_text(sim->fit_len_tok, "token").text);
     if (!fits) {
-        S2_TRY(put_remedies(found, design, options, buf));
+        S2_TRY(put_remedies(found, design, options, training->at_least, buf));
         s2_buf_puts(buf, ",\n    and the times below are of a step that this GPU cannot run as it is");
     }
     s2_buf_puts(buf, "\n");

@@ -183,6 +183,8 @@ static void json_training(const s2_sim_options *options, const s2_sim *sim, s2_b
         return;
     s2_json_key_begin(buf, "training", '{');
     s2_json_key_str(buf, "peak", s2_training_peak_word(sim->training.peak));
+    if (sim->training.peak == S2_PEAK_LAYER)
+        s2_json_key_int(buf, "layer", sim->training.layer);
     s2_json_key_num(buf, "state_bytes", s2_rounded(sim->training.state_bytes));
     s2_json_key_num(buf, "gradient_bytes", s2_rounded(sim->training.gradient_bytes));
     s2_json_key_num(buf, "gathered_bytes", s2_rounded(sim->training.gathered_bytes));
@@ -192,6 +194,8 @@ static void json_training(const s2_sim_options *options, const s2_sim *sim, s2_b
     s2_json_key_num(buf, "logit_bytes", s2_rounded(sim->training.logit_bytes));
     s2_json_key_int(buf, "in_flight", sim->training.n_in_flight);
     s2_json_key_num(buf, "bytes", s2_rounded(sim->training.bytes));
+    if (sim->training.at_least)
+        s2_json_key_bool(buf, "at_least", true);
     s2_json_key_int(buf, "dp", options->n_shards);
     s2_json_key_bool(buf, "recompute", options->recompute);
     s2_json_key_bool(buf, "fits", sim->fit_batch >= options->batch);

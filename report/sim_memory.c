@@ -220,34 +220,40 @@ static bool put_room(const s2_report_subject *subject, bool recompute, const cha
 }
 
 /* Options with which a step that does not fit would fit; each was computed. */
-static void report_room(const s2_report_subject *subject, const char *before, s2_buf *buf)
+static void report_room(const s2_report_subject *subject, bool at_least, const char *before, s2_buf *buf)
 {
     const s2_sim_options *const options = subject->options;
     s2_buf_puts(buf, before);
-    const bool plain = !options->recompute && put_room(subject, false, "it fits with", buf);
-    if (!put_room(subject, true, plain ? ", or with" : "it fits with", buf) && !plain)
+    const char *const with = at_least ? "it may fit with" : "it fits with";
+    const bool plain = !options->recompute && put_room(subject, false, with, buf);
+    if (!put_room(subject, true, plain ? ", or with" : with, buf) && !plain)
         s2_buf_printf(buf,
                       "up to 4096 GPUs (--tp, --dp, --pp, --cp) make no room, not even with --recompute; "
                       "fewer tokens %sdo",
                       options->batch > 1 ? "or a smaller batch " : "");
 }
 
-static const char *peak_text(s2_training_peak peak)
+static void put_peak(const s2_training *training, s2_buf *buf)
 {
     static const char *const texts[S2_N_PEAKS] = {
         [S2_PEAK_LOSS] = "at the loss",
         [S2_PEAK_LAST_LAYER] = "when the last layer goes back",
         [S2_PEAK_FIRST_LAYER] = "when the first layer goes back",
         [S2_PEAK_UPDATE] = "when all gradients are there",
+        [S2_PEAK_LAYER] = "when layer ",
     };
-    return texts[peak];
+    s2_buf_puts(buf, texts[training->peak]);
+    if (training->peak == S2_PEAK_LAYER)
+        s2_buf_printf(buf, "%d goes back", (int)training->layer);
 }
 
 static void text_training_peak(const s2_sim_options *options, const s2_training *training, s2_buf *buf)
 {
     s2_report_line("memory", buf);
-    s2_buf_printf(buf, "%s on a GPU at most, %s: %s of weights and optimizer",
-                  s2_bytes_text(training->bytes).text, peak_text(training->peak),
+    s2_buf_printf(buf, "%s%s on a GPU%s, ", training->at_least ? "at least " : "",
+                  s2_bytes_text(training->bytes).text, training->at_least ? "" : " at most");
+    put_peak(training, buf);
+    s2_buf_printf(buf, ": %s of weights and optimizer",
                   s2_bytes_text(training->state_bytes - training->gradient_bytes).text);
     if (options->n_shards > 1)
         s2_buf_printf(buf, " over %d GPUs (%s gathered for the layer that runs)", options->n_shards,
@@ -257,6 +263,12 @@ static void text_training_peak(const s2_sim_options *options, const s2_training 
     if (training->n_in_flight > 1)
         s2_buf_printf(buf, ", of %d microbatches", training->n_in_flight);
     s2_buf_printf(buf, "; the loss takes %d tokens at a time\n", S2_LOSS_TOK);
+    if (!training->at_least)
+        return;
+    s2_report_line("", buf);
+    s2_buf_printf(buf, "not known, and not counted: what the scan of a mixer keeps for its backward pass beside what "
+                       "its products make%s\n",
+                  options->recompute ? ", of the layer that goes back" : ", in each layer that has one");
 }
 
 static void text_training(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf)
@@ -266,12 +278,13 @@ static void text_training(const s2_report_subject *subject, const s2_sim *sim, s
     s2_report_line("fits", buf);
     if (sim->fit_len_tok == 0) {
         s2_buf_puts(buf, "nothing");
-        report_room(subject, ": ", buf);
+        report_room(subject, sim->training.at_least, ": ", buf);
         s2_buf_puts(buf, "\n");
         return;
     }
     const bool fits = sim->fit_batch >= options->batch;
     s2_buf_puts(buf, fits ? "" : "not this: ");
+    s2_buf_puts(buf, sim->training.at_least ? "at most " : "");
     if (sim->fit_batch > 0) {
         s2_buf_puts(buf, "batch ");
         put_limited(sim->fit_batch, S2_LIMIT_BATCH, buf);
@@ -280,7 +293,7 @@ static void text_training(const s2_report_subject *subject, const s2_sim *sim, s
     put_limited(sim->fit_len_tok, S2_LIMIT_CONTEXT_TOK, buf);
     s2_buf_puts(buf, " tokens at this batch");
     if (!fits)
-        report_room(subject, "; ", buf);
+        report_room(subject, sim->training.at_least, "; ", buf);
     s2_buf_puts(buf, "\n");
 }
 

@@ -125,30 +125,57 @@ double s2_activations_parts(const s2_sim_options *options)
     return 2.0 * BLOCKS_OF_SM * options->gpu.sms * widest * 4;
 }
 
-static double kept_bytes(const s2_sim_options *options, double inner)
+/* ---- in training, of one layer */
+
+/* What the products before and after a scan make; of what the scan itself keeps nothing is known. */
+static double mixer_width(const s2_sim_options *options)
 {
-    return S2_HIDDEN_BYTES * (all_elements(options, inner) + sent_kept_width(options)) +
-           (double)options->net->n_heads / options->n_ranks * LSE_BYTES;
+    return mixer_elements(options) - 2.0 * options->net->hidden;
 }
 
-double s2_activations_kept(const s2_sim_options *options, double picked)
+/* The input of the first norm and its result; Q, K, V and O; what a mixer's products make. */
+static double branch_elements(const s2_sim_options *options, s2_net_layer layer)
 {
-    return kept_bytes(options, s2_inner_width(options, picked));
+    const double hidden = 2.0 * options->net->hidden;
+    return (layer.attends || layer.mixes ? hidden : 0) +
+           (layer.attends ? attention_elements(options) - hidden : 0) +
+           (layer.mixes ? mixer_width(options) : 0);
+}
+
+/* The inner columns of its feed-forwards, with the input of the norm before each and its result. */
+static double feed_forward_elements(const s2_sim_options *options, int32_t layer, double picked)
+{
+    const s2_net_layer own = s2_net_layer_at(options->net, layer);
+    return 2.0 * options->net->hidden * (own.n_plain + own.n_mixtures) + s2_inner_of(options, layer, picked);
+}
+
+double s2_activations_kept(const s2_sim_options *options, int32_t layer, double picked)
+{
+    const s2_net_layer own = s2_net_layer_at(options->net, layer);
+    return S2_HIDDEN_BYTES * (branch_elements(options, own) + feed_forward_elements(options, layer, picked) +
+                              (own.attends ? sent_kept_width(options) : 0)) +
+           (own.attends ? (double)options->net->n_heads / options->n_ranks * LSE_BYTES : 0);
 }
 
 /*
  * Two moments can be the fullest. At the activation of the feed-forward the gradient of its result has taken the
- * result's place, and gradients of its inputs come to that. At attention all of the feed-forward is gone, with the
- * second norm's input and result, and the gradients of Q, K, V and O are there. Both times so is the residual's. And
- * where a context is shared, attention may hold more of it forward, with nothing after it yet.
+ * result's place, and gradients of its inputs come to that. At attention, or a mixer, all of the feed-forwards is
+ * gone, with the norm's input and result before each, and the gradients of Q, K, V and O, or of what the mixer's
+ * products made, are there. Both times so is the residual's. And where a context is shared, attention may hold more
+ * of it forward, with nothing after it yet.
  */
-double s2_activations_going_back(const s2_sim_options *options, double picked)
+double s2_activations_going_back(const s2_sim_options *options, int32_t layer, double picked)
 {
-    const double hidden = options->net->hidden, inner = s2_inner_widest(options, picked),
-                 inputs = options->net->gated ? inner * 2 / 3 : inner / 2,
-                 attention = attention_width(options) - inner - 2 * hidden + sent_back_width(options),
-                 back = kept_bytes(options, inner) + S2_HIDDEN_BYTES * (hidden + fmax(inputs, attention));
-    return fmax(back, S2_HIDDEN_BYTES * (attention_elements(options) + sent_width(options)));
+    const s2_net_layer own = s2_net_layer_at(options->net, layer);
+    const double hidden = options->net->hidden, widest = s2_inner_widest_of(options, layer, picked),
+                 gone = feed_forward_elements(options, layer, picked),
+                 inputs = options->net->gated ? widest * 2 / 3 : widest / 2,
+                 attention = own.attends ? attention_width(options) - gone + sent_back_width(options) : 0,
+                 mixer = own.mixes ? mixer_width(options) - gone : 0,
+                 back = s2_activations_kept(options, layer, picked) +
+                        S2_HIDDEN_BYTES * (hidden + fmax(inputs, fmax(attention, mixer)));
+    return own.attends ? fmax(back, S2_HIDDEN_BYTES * (attention_elements(options) + sent_width(options)))
+                       : back;
 }
 
 double s2_activations_input(const s2_sim_options *options)

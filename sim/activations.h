@@ -33,10 +33,11 @@ double s2_activations_parts(const s2_sim_options *options);
 
 /*
  * In training, of a layer: what a token leaves for the backward pass, and the most while that runs, the former
- * included. picked: how many times more experts are picked on this GPU than on the mean.
+ * included. picked: how many times more experts are picked on this GPU than on the mean. Of a mixer it is what its
+ * norm and its products leave; what a scan leaves beside that is not known, so both are the least.
  */
-double s2_activations_kept(const s2_sim_options *options, double picked);
-double s2_activations_going_back(const s2_sim_options *options, double picked);
+double s2_activations_kept(const s2_sim_options *options, int32_t layer, double picked);
+double s2_activations_going_back(const s2_sim_options *options, int32_t layer, double picked);
 
 /* Of which keys and values of other GPUs, and copies: the most while attention runs forward. 0 without --cp. */
 double s2_activations_sent(const s2_sim_options *options);

@@ -240,15 +240,24 @@ static double products_of_projections(const s2_net *net)
  * A mixer is two products, what comes before its scan and what comes after, and the scan. No scan was measured, so
  * that has a bound: for each element of the state a token adds a product and takes one, at the matrix peak; what the
  * products leave it and take from it is moved once, beside the states, whose launches and bytes are in attention.
+ * Backward each of these two products has two, of the gradients of its factors, if no state is made again. What came
+ * in is read once more, with the gradient of what went out, and the gradient of what came in is written: as much as
+ * forward, and what came in besides, which is half of all or more.
  */
+#define SCAN_FLOP       4.0 /* for each element of the state and token */
+#define BACKWARD_FLOP   2.0 /* of forward's */
+#define BACKWARD_MOVES  1.5
 static void add_mixers(s2_around *around, double n_layers)
 {
     const s2_sim_options *const options = around->options;
     const s2_net *const net = options->net;
     const s2_states *const states = &around->sim->states;
     const double weights = (double)s2_net_mixers(net) / options->n_ranks,
-                 flop = 4.0 * (double)net->mixer.n_elements / options->n_ranks * n_layers * around->tokens,
-                 moved = weights / net->hidden * S2_HIDDEN_BYTES * around->tokens + states->moved_each,
+                 flop = SCAN_FLOP * (around->forward + BACKWARD_FLOP * around->backward) *
+                        (double)net->mixer.n_elements / options->n_ranks * n_layers * around->tokens,
+                 moved = (around->forward + BACKWARD_MOVES * around->backward) * weights / net->hidden *
+                             S2_HIDDEN_BYTES * around->tokens +
+                         states->moved_each,
                  mma_us = flop / s2_gpu_flop_us(&options->gpu, false), hbm_us = moved / around->hbm;
     if (n_layers == 0)
         return;
@@ -424,7 +433,7 @@ static void add_gradients(s2_around *around)
     add_sum(around, "sum over contexts", S2_GROUP_CONTEXT, options->n_context,
             s2_end_to_end_weights(options));
     /* K and V of a head that several GPUs have, or what makes latents */
-    add_sum(around, "sum over copies", S2_GROUP_TENSOR, copies, net->n_layers * copied);
+    add_sum(around, "sum over copies", S2_GROUP_TENSOR, copies, s2_net_count(net).n_attention * copied);
     /* one embedding for input and output, on the first stage and on the last */
     if (net->tied && options->no_embedding != options->no_head)
         add_sum(around, "sum of embeddings", S2_GROUP_STAGES, 2, embedding);

@@ -29,6 +29,20 @@ double s2_inner_widest(const s2_sim_options *options, double picked)
     return inner_share(options) * s2_net_widest(net, expert_columns(options, net->n_active * picked));
 }
 
+double s2_inner_of(const s2_sim_options *options, int32_t layer, double picked)
+{
+    const s2_net *const net = options->net;
+    return inner_share(options) *
+           s2_net_layer_columns(net, layer, expert_columns(options, net->n_active * picked));
+}
+
+double s2_inner_widest_of(const s2_sim_options *options, int32_t layer, double picked)
+{
+    const s2_net *const net = options->net;
+    return inner_share(options) *
+           s2_net_layer_widest(net, layer, expert_columns(options, net->n_active * picked));
+}
+
 double s2_inner_weights(const s2_sim_options *options, double n_experts)
 {
     return options->net->hidden * inner_share(options) *

@@ -15,6 +15,10 @@
 double s2_inner_width(const s2_sim_options *options, double picked);
 double s2_inner_widest(const s2_sim_options *options, double picked);
 
+/* The same of one layer: of all its feed-forwards, and of the widest of them. */
+double s2_inner_of(const s2_sim_options *options, int32_t layer, double picked);
+double s2_inner_widest_of(const s2_sim_options *options, int32_t layer, double picked);
+
 /* Weights of all layers, with so many experts in each that has some. */
 double s2_inner_weights(const s2_sim_options *options, double n_experts);
 

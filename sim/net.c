@@ -96,6 +96,20 @@ double s2_net_widest(const s2_net *net, double expert_columns)
                 counts.n_plain > 0 ? net->mixture.plain_ffn : 0);
 }
 
+double s2_net_layer_columns(const s2_net *net, int32_t layer, double expert_columns)
+{
+    const s2_net_layer own = s2_net_layer_at(net, layer);
+    return (own.n_mixtures + own.is_wide) * mixture_columns(net, expert_columns) +
+           (double)own.n_plain * net->mixture.plain_ffn;
+}
+
+double s2_net_layer_widest(const s2_net *net, int32_t layer, double expert_columns)
+{
+    const s2_net_layer own = s2_net_layer_at(net, layer);
+    const double experts = (1 + own.is_wide) * mixture_columns(net, expert_columns);
+    return fmax(own.n_mixtures > 0 ? experts : 0, own.n_plain > 0 ? net->mixture.plain_ffn : 0);
+}
+
 int32_t s2_net_expert_input(const s2_net *net)
 {
     return net->mixture.latent_dim > 0 ? net->mixture.latent_dim : net->hidden;

@@ -41,6 +41,9 @@ s2_net_counts s2_net_count(const s2_net *net);
 double s2_net_columns(const s2_net *net, double expert_columns);
 /* The same of the layer that has most of them. */
 double s2_net_widest(const s2_net *net, double expert_columns);
+/* The same of one layer: of all its feed-forwards, and of the widest of them. */
+double s2_net_layer_columns(const s2_net *net, int32_t layer, double expert_columns);
+double s2_net_layer_widest(const s2_net *net, int32_t layer, double expert_columns);
 /* What a token's input of an expert is wide, and what an expert's column weighs of one of the hidden state. */
 int32_t s2_net_expert_input(const s2_net *net);
 double s2_net_expert_part(const s2_net *net);

@@ -22,7 +22,7 @@ const char *s2_cache_type_word(s2_cache_type type)
 
 const char *s2_training_peak_word(s2_training_peak peak)
 {
-    static const char *const words[S2_N_PEAKS] = {"loss", "last layer", "first layer", "update"};
+    static const char *const words[S2_N_PEAKS] = {"loss", "last layer", "first layer", "update", "layer"};
     return words[peak];
 }
 

@@ -123,22 +123,20 @@ void s2_sim_take_net(const s2_pattern *pattern, s2_net *own, s2_sim_options *opt
         options->net = own;
 }
 
-/* What a training step keeps of a layer is known of attention and a feed-forward alone. */
+/* What a training step keeps is known of layers whose attention has the shape of the net, and keys of its own. */
 static s2_status check_trained_layers(const s2_net *net, s2_diag *diag)
 {
-    bool plain = net->table == 0;
+    bool alike = net->table == 0;
     for (int32_t layer = 0; layer < net->n_layers; layer++) {
         const s2_net_layer own = s2_net_layer_at(net, layer);
-        plain = plain && own.attends && !own.mixes && !own.shares && own.heads == 0 &&
-                own.n_plain + own.n_mixtures == 1;
+        alike = alike && !own.shares && own.heads == 0;
     }
-    if (plain)
+    if (alike)
         return S2_OK;
     return s2_diag_set(
         diag, S2_EUNSUPPORTED, CODE_SIM, 0, 0,
-        "%s has layers that keep a state, have heads or an embedding of their own, share keys, "
-        "or are a feed-forward alone: what training keeps of each token there is not known; "
-        "without --model its attention is priced",
+        "%s has layers that have heads or an embedding of their own, or share keys: what training keeps of each "
+        "token there is not known; without --model its attention is priced",
         net->name);
 }
 
@@ -429,6 +427,11 @@ s2_status s2_price_largest(s2_arena *scratch, const s2_pattern *pattern, s2_sim_
             diag, S2_EINVAL, CODE_SIM, 0, 0,
             "the largest batch of a training step needs a model (--model): its weights, optimizer and "
             "activations decide");
+    if (sim.training.at_least && sim.fit_batch > 0)
+        return s2_diag_set(diag, S2_EUNSUPPORTED, CODE_SIM, 0, 0,
+                           "the largest batch of a training step of %s is not known, since what the scans of its "
+                           "mixers keep is not: no more than %lld fit",
+                           options->net->name, (long long)sim.fit_batch);
     if (sim.fit_batch == 0 && options->phase == S2_TRAIN)
         return s2_diag_set(diag, S2_EINVAL, CODE_SIM, 0, 0,
                            "a step of one sequence of %lld tokens takes %.1f GiB, and a GPU has %.1f GiB: a "

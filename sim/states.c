@@ -20,7 +20,7 @@ static s2_state_moves moves_of(const s2_sim_options *options)
     case S2_TRAIN:
     case S2_N_PHASES: break;
     }
-    return (s2_state_moves){0, 0, 2};
+    return (s2_state_moves){0, 0, options->recompute && options->net != NULL ? 3 : 2};
 }
 
 /* Bytes that a GPU moves for one layer. */

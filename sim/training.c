@@ -14,82 +14,118 @@
 #define HELD_BYTES     14.0
 #define GRADIENT_BYTES 2.0
 
-/* One layer's, as far as they are gathered: experts from the replicas that have the same ones. */
-static double layer_weights(const s2_sim_options *options, int32_t layer)
+/* ---- a stage, and one layer of it */
+
+/* Layers are of a few kinds; bytes of a microbatch on a GPU. */
+typedef struct s2_layer_bytes {
+    s2_net_layer kind;
+    double weights; /* as far as they are gathered: experts from the replicas that have the same ones */
+    double gradients;
+    double kept;
+    double working; /* beside that, while it goes back */
+} s2_layer_bytes;
+
+enum { MOST_KINDS = 16 };
+
+typedef struct s2_stage {
+    s2_net net;
+    s2_sim_options options;
+    int32_t first_layer, n_layers, n_micro, n_in_flight;
+    double tokens, picked;
+    double held;     /* at any moment: weights, master weights, moments, what is gathered */
+    double gathered; /* of which */
+    double gradients, of_head;           /* of all weights, the head's */
+    double kept;                         /* by all layers */
+    double loss, logits, first_gradient; /* the last is that of the first layer's input */
+    int32_t n_kinds;
+    s2_layer_bytes kinds[MOST_KINDS];
+} s2_stage;
+
+static bool same_kind(s2_net_layer a, s2_net_layer b)
 {
-    s2_net bare = *options->net;
-    s2_sim_options own = *options;
+    return a.attends == b.attends && a.mixes == b.mixes && a.shares == b.shares && a.heads == b.heads &&
+           a.n_plain == b.n_plain && a.n_mixtures == b.n_mixtures && a.is_wide == b.is_wide;
+}
+
+static s2_layer_bytes price_layer(const s2_stage *stage, int32_t layer)
+{
+    s2_net bare = stage->net;
+    s2_sim_options own = stage->options;
     own.net = &bare;
     bare.vocab = 0;
+    bare.table = bare.once = 0;
     bare.mixture.from_layer += layer;
     bare.n_layers = 1;
     const bool whole = own.n_shards <= own.n_expert_ranks; /* nobody else has its experts */
-    const double experts = s2_end_to_end_experts(&own), gathered = whole ? 0 : experts / own.n_expert_ranks;
-    return s2_end_to_end_weights(&own) - experts + gathered;
+    const double experts = s2_end_to_end_experts(&own), weights = s2_end_to_end_weights(&own),
+                 gathered = whole ? 0 : experts / own.n_expert_ranks,
+                 kept = s2_activations_kept(&stage->options, layer, stage->picked),
+                 back = s2_activations_going_back(&stage->options, layer, stage->picked),
+                 left = own.recompute ? s2_activations_input(&own) : kept;
+    return (s2_layer_bytes){.kind = s2_net_layer_at(&stage->net, layer),
+                            .weights = weights - experts + gathered,
+                            .gradients = weights * GRADIENT_BYTES / own.n_shards,
+                            .kept = stage->tokens * left,
+                            .working = stage->tokens * (back - left)};
+}
+
+static s2_layer_bytes layer_at(s2_stage *stage, int32_t layer)
+{
+    const s2_net_layer kind = s2_net_layer_at(&stage->net, layer);
+    for (int32_t known = 0; known < stage->n_kinds; known++)
+        if (same_kind(stage->kinds[known].kind, kind))
+            return stage->kinds[known];
+    const s2_layer_bytes bytes = price_layer(stage, layer);
+    if (stage->n_kinds < MOST_KINDS)
+        stage->kinds[stage->n_kinds++] = bytes;
+    return bytes;
 }
 
 /* The most weights that run at a time: a layer's, or those of the embedding or the head where they are more. */
-static double gathered_weights(const s2_sim_options *options)
+static double most_gathered(s2_stage *stage)
 {
-    const s2_net *const net = options->net;
-    const double outside =
-        options->no_embedding && options->no_head ? 0 : (double)net->vocab * net->hidden / options->n_ranks;
-    int32_t other = 0; /* layers are of two kinds at most */
-    while (other < net->n_layers - 1 &&
-           s2_net_layer_at(net, other).n_mixtures == s2_net_layer_at(net, 0).n_mixtures)
-        other++;
-    return fmax(outside, fmax(layer_weights(options, 0), layer_weights(options, other)));
+    const s2_sim_options *const own = &stage->options;
+    double most =
+        own->no_embedding && own->no_head ? 0 : (double)stage->net.vocab * stage->net.hidden / own->n_ranks;
+    for (int32_t layer = 0; layer < stage->n_layers; layer++)
+        most = fmax(most, layer_at(stage, layer).weights);
+    return most;
+}
+
+static void stage_init(const s2_sim_options *options, int32_t nth, s2_stage *stage)
+{
+    int64_t micro_batch;
+    *stage = (s2_stage){0};
+    s2_machine_stage(options, options->net->n_layers, nth, &stage->net, &stage->options);
+    s2_sim_microbatches(options, &stage->n_micro, &micro_batch);
+    const s2_sim_options *const own = &stage->options;
+    stage->first_layer = stage->net.mixture.from_layer - options->net->mixture.from_layer;
+    stage->n_layers = stage->net.n_layers;
+    stage->n_in_flight = s2_min_i32(stage->n_micro, options->n_stages - nth);
+    stage->tokens = (double)(s2_ceil_div(options->len_tok, options->n_context) * micro_batch);
+    stage->picked = s2_experts_deal(own, stage->tokens).imbalance;
+    const double weights = s2_end_to_end_weights(own), each = GRADIENT_BYTES / own->n_shards,
+                 embedding = (double)stage->net.vocab * stage->net.hidden / own->n_ranks;
+    stage->gathered = own->n_shards > 1 ? 2 * S2_HIDDEN_BYTES * most_gathered(stage) : 0;
+    stage->held = weights * HELD_BYTES / own->n_shards + stage->gathered;
+    stage->gradients = weights * each;
+    stage->of_head = own->no_head ? 0 : embedding * each;
+    stage->loss = own->no_head ? 0 : s2_activations_loss(own, stage->tokens);
+    stage->logits = own->no_head ? 0 : s2_activations_logits(own, stage->tokens);
+    stage->first_gradient = stage->tokens * s2_activations_input(own);
+    for (int32_t layer = 0; layer < stage->n_layers; layer++)
+        stage->kept += layer_at(stage, layer).kept;
 }
 
 /* ---- the fullest moment of a step */
 
-/* One stage, and a microbatch there: bytes on a GPU. */
-typedef struct s2_stage_bytes {
-    int32_t n_layers, n_micro, n_in_flight;
-    double held;     /* at any moment: weights, master weights, moments, what is gathered */
-    double gathered; /* of which */
-    double gradients, of_head, of_layer; /* of all weights, the head's, a layer's */
-    double kept_layer, going_back;       /* what a layer keeps, and beside that while it goes back */
-    double loss, logits, first_gradient; /* the last is that of the first layer's input */
-} s2_stage_bytes;
-
-static s2_stage_bytes stage_bytes(const s2_sim_options *options, int32_t nth)
-{
-    s2_net net;
-    s2_sim_options own;
-    int32_t n_micro;
-    int64_t micro_batch;
-    s2_machine_stage(options, options->net->n_layers, nth, &net, &own);
-    s2_sim_microbatches(options, &n_micro, &micro_batch);
-    const double tokens = (double)(s2_ceil_div(options->len_tok, options->n_context) * micro_batch),
-                 picked = s2_experts_deal(&own, tokens).imbalance, weights = s2_end_to_end_weights(&own),
-                 embedding = (double)net.vocab * net.hidden / own.n_ranks,
-                 gathered = own.n_shards > 1 ? 2 * S2_HIDDEN_BYTES * gathered_weights(&own) : 0,
-                 kept = s2_activations_kept(&own, picked), input = s2_activations_input(&own),
-                 kept_token = own.recompute ? input : kept, each = GRADIENT_BYTES / own.n_shards;
-    const double outside = embedding * ((own.no_embedding ? 0 : 1) + (own.no_head ? 0 : 1) -
-                                        (net.tied && !own.no_embedding && !own.no_head ? 1 : 0));
-    return (s2_stage_bytes){.n_layers = net.n_layers,
-                            .n_micro = n_micro,
-                            .n_in_flight = s2_min_i32(n_micro, options->n_stages - nth),
-                            .held = weights * HELD_BYTES / own.n_shards + gathered,
-                            .gathered = gathered,
-                            .gradients = weights * each,
-                            .of_head = own.no_head ? 0 : embedding * each,
-                            .of_layer = (weights - outside) / net.n_layers * each,
-                            .kept_layer = tokens * kept_token,
-                            .going_back = tokens * (s2_activations_going_back(&own, picked) - kept_token),
-                            .loss = own.no_head ? 0 : s2_activations_loss(&own, tokens),
-                            .logits = own.no_head ? 0 : s2_activations_logits(&own, tokens),
-                            .first_gradient = tokens * input};
-}
-
 /* A moment, and what is there beside what is held. */
-static s2_training moment(const s2_stage_bytes *stage, s2_training_peak peak, double gradients, double kept,
+static s2_training moment(const s2_stage *stage, s2_training_peak peak, double gradients, double kept,
                           double working, double logits)
 {
     const double activations = kept + working + logits;
     return (s2_training){.peak = peak,
+                         .layer = -1,
                          .state_bytes = stage->held + gradients,
                          .gradient_bytes = gradients,
                          .gathered_bytes = stage->gathered,
@@ -101,48 +137,62 @@ static s2_training moment(const s2_stage_bytes *stage, s2_training_peak peak, do
                          .bytes = stage->held + gradients + activations};
 }
 
+/* Rounding makes no layer fuller than one that went back before it. */
 static void take_fuller(s2_training own, s2_training *fullest)
 {
-    if (own.bytes > fullest->bytes)
+    if (own.bytes > fullest->bytes * (1 + 1e-12))
         *fullest = own;
 }
 
 /*
- * The first backward pass of a step, beside other microbatches in flight: the gradients of a layer come when what it
- * kept goes. What is there grows or shrinks evenly from layer to layer, so the last or the first one is the fullest.
+ * The layers go back, the last one first: what each kept goes when its gradients are there, and these stay, if they
+ * were not there before.
  */
-static void go_back_first(const s2_stage_bytes *stage, s2_training *fullest)
+static void layers_go_back(s2_stage *stage, double gradients, bool gradients_come, double kept,
+                           s2_training *fullest)
 {
-    const double others = (stage->n_in_flight - 1) * stage->n_layers * stage->kept_layer,
-                 all = stage->n_layers * stage->kept_layer;
-    take_fuller(moment(stage, S2_PEAK_LOSS, stage->of_head, others + all, stage->loss, stage->logits),
-                fullest);
-    take_fuller(moment(stage, S2_PEAK_LAST_LAYER, stage->of_head + stage->of_layer, others + all,
-                       stage->going_back, 0),
-                fullest);
-    take_fuller(moment(stage, S2_PEAK_FIRST_LAYER, stage->of_head + stage->n_layers * stage->of_layer,
-                       others + stage->kept_layer, stage->going_back, 0),
-                fullest);
+    for (int32_t layer = stage->n_layers - 1; layer >= 0; layer--) {
+        const s2_layer_bytes own = layer_at(stage, layer);
+        const s2_training_peak peak = layer == stage->n_layers - 1 ? S2_PEAK_LAST_LAYER
+                                      : layer == 0                 ? S2_PEAK_FIRST_LAYER
+                                                                   : S2_PEAK_LAYER;
+        gradients += gradients_come ? own.gradients : 0;
+        s2_training at = moment(stage, peak, gradients, kept, own.working, 0);
+        at.layer = stage->first_layer + layer;
+        take_fuller(at, fullest);
+        kept -= own.kept;
+    }
+}
+
+/* The first backward pass of a step, beside other microbatches in flight. */
+static void go_back_first(s2_stage *stage, s2_training *fullest)
+{
+    const double others = (stage->n_in_flight - 1) * stage->kept;
+    take_fuller(
+        moment(stage, S2_PEAK_LOSS, stage->of_head, others + stage->kept, stage->loss, stage->logits),
+        fullest);
+    layers_go_back(stage, stage->of_head, true, others + stage->kept, fullest);
     take_fuller(moment(stage, S2_PEAK_UPDATE, stage->gradients, others, stage->first_gradient, 0), fullest);
 }
 
 /* Any later one: all gradients are there, to be added to. */
-static void go_back_again(const s2_stage_bytes *stage, s2_training *fullest)
+static void go_back_again(s2_stage *stage, s2_training *fullest)
 {
-    const double kept =
-        s2_min_i32(stage->n_in_flight, stage->n_micro - 1) * stage->n_layers * stage->kept_layer;
+    const double kept = s2_min_i32(stage->n_in_flight, stage->n_micro - 1) * stage->kept;
     if (stage->n_micro == 1)
         return;
     take_fuller(moment(stage, S2_PEAK_LOSS, stage->gradients, kept, stage->loss, stage->logits), fullest);
-    take_fuller(moment(stage, S2_PEAK_LAST_LAYER, stage->gradients, kept, stage->going_back, 0), fullest);
+    layers_go_back(stage, stage->gradients, false, kept, fullest);
 }
 
 static void keep_on_stage(const s2_sim_options *options, int32_t nth, s2_training *out)
 {
-    const s2_stage_bytes stage = stage_bytes(options, nth);
+    s2_stage stage;
     s2_training fullest = {0};
+    stage_init(options, nth, &stage);
     go_back_first(&stage, &fullest);
     go_back_again(&stage, &fullest);
+    fullest.at_least = s2_net_count(&stage.net).n_mixers > 0;
     *out = fullest;
 }
 
@@ -222,7 +272,9 @@ bool s2_sim_training_room(const s2_sim_options *options, bool recompute, bool ca
     s2_sim_options own = *options;
     int64_t fewest = MOST_GPUS + 1;
     const int32_t most_stages = s2_machine_most_stages(options->net->n_layers),
-                  most_context = causal ? s2_machine_most_context(options->len_tok) : 1;
+                  most_context = causal && s2_net_count(options->net).n_mixers == 0
+                                     ? s2_machine_most_context(options->len_tok)
+                                     : 1;
     own.recompute = recompute;
     for (own.n_context = options->n_context; own.n_context <= most_context; own.n_context *= 2)
         for (own.n_stages = options->n_stages; own.n_stages <= most_stages; own.n_stages *= 2)
