@@ -8,8 +8,10 @@
 #include <string.h>
 
 #include "base/rng.h"
+#include "search/search.h"
 #include "sim/endtoend.h"
 #include "sim/machine.h"
+#include "sim/training.h"
 #include "sim/price.h"
 #include "tests/s2parsed.h"
 #include "tests/s2priced.h"
@@ -64,10 +66,10 @@ static s2_net drawn_net(s2_rng *rng)
     return net;
 }
 
-/* The pattern of its layers, dense where they attend. */
-static s2_pattern pattern_of(s2_arena *arena, const s2_net *net)
+/* What its layers have, without a rule for those that attend. */
+static void put_layers(const s2_net *net, const char *body, s2_buf *text_out)
 {
-    s2_buf text = {0};
+    s2_buf text = *text_out;
     s2_buf_printf(&text, "layers %d; heads %d; kv-heads %d; head-dim %d", net->n_layers, net->n_heads,
                   net->n_kv_heads, net->head_dim);
     for (int32_t layer = 0; layer < net->n_layers; layer++) {
@@ -79,11 +81,35 @@ static s2_pattern pattern_of(s2_arena *arena, const s2_net *net)
             s2_buf_printf(&text, "; layers %d: kv-layer %d", layer, keeper_of(net, layer));
         if (net->layers[layer].mixes)
             s2_buf_printf(&text, "; layers %d: state %d", layer, STATE_BYTES);
-        s2_buf_printf(&text, "; layers %d: %s", layer, net->layers[layer].attends ? "dense" : "none");
+        if (body != NULL)
+            s2_buf_printf(&text, "; layers %d: %s", layer, net->layers[layer].attends ? body : "none");
     }
+    *text_out = text;
+}
+
+static s2_pattern pattern_reading(s2_arena *arena, const s2_net *net, const char *body)
+{
+    s2_buf text = {0};
+    put_layers(net, body, &text);
     const s2_pattern pattern = s2_parsed(arena, text.data);
     s2_buf_release(&text);
     return pattern;
+}
+
+/* The pattern of its layers, dense where they attend. */
+static s2_pattern pattern_of(s2_arena *arena, const s2_net *net)
+{
+    return pattern_reading(arena, net, "dense");
+}
+
+/* Layers that can be trained: attention of one shape, which reads its own keys. */
+static s2_net drawn_alike(s2_rng *rng)
+{
+    s2_net net = drawn_net(rng);
+    net.table = net.once = 0;
+    for (int32_t layer = 0; layer < net.n_layers; layer++)
+        net.layers[layer].heads = net.layers[layer].shares = 0;
+    return net;
 }
 
 static s2_sim_options drawn_options(s2_rng *rng, const s2_net *net, const s2_calibration *calibration)
@@ -96,6 +122,14 @@ static s2_sim_options drawn_options(s2_rng *rng, const s2_net *net, const s2_cal
     options.batch = 1 + (int64_t)s2_rng_below(rng, 4);
     options.calibration = s2_rng_below(rng, 2) == 0 ? calibration : NULL;
     return options;
+}
+
+static void train(s2_rng *rng, s2_sim_options *options)
+{
+    options->phase = S2_TRAIN;
+    options->len_tok = 1 + (int64_t)s2_rng_below(rng, 3000);
+    options->recompute = s2_rng_below(rng, 2) == 0;
+    options->fusion = s2_rng_below(rng, 2) == 0 ? S2_FUSED : S2_EAGER;
 }
 
 static double layer_weights(const s2_net *net, s2_net_layer layer)
@@ -147,7 +181,7 @@ static void layers_that_are_listed_alike_are_the_plain_model(void **state)
     for (int64_t nth = 0; nth < s2_test_cases(60); nth++) {
         s2_rng rng = {s2_test_seed(20261201) + (uint64_t)nth};
         s2_arena arena = {0};
-        s2_net listed = drawn_net(&rng), plain;
+        s2_net listed = drawn_alike(&rng), plain;
         const int32_t every = 1 + (int32_t)s2_rng_below(&rng, 3);
         for (int32_t layer = 0; layer < listed.n_layers; layer++)
             listed.layers[layer] =
@@ -158,12 +192,16 @@ static void layers_that_are_listed_alike_are_the_plain_model(void **state)
         memset(plain.layers, 0, sizeof plain.layers);
         const s2_pattern pattern = pattern_of(&arena, &listed);
         s2_sim_options options = drawn_options(&rng, &listed, &calibration);
+        if (nth % 2 == 0)
+            train(&rng, &options);
         const s2_sim hybrid = s2_priced(&arena, &pattern, &options);
         options.net = &plain;
         const s2_sim alike = s2_priced(&arena, &pattern, &options);
         assert_true(hybrid.end_to_end_us == alike.end_to_end_us && hybrid.n_parts == alike.n_parts);
         assert_true(hybrid.weight_bytes == alike.weight_bytes && hybrid.fit_batch == alike.fit_batch &&
                     hybrid.fit_len_tok == alike.fit_len_tok);
+        assert_true(hybrid.training.bytes == alike.training.bytes && !hybrid.training.at_least &&
+                    hybrid.training.peak == alike.training.peak);
         s2_arena_release(&arena);
     }
 }
@@ -255,6 +293,281 @@ static void patterns_of_other_layers_are_refused(void **state)
     }
 }
 
+/* ---- designs of one model */
+
+static const s2_part *part_of(const s2_sim *sim, const char *name)
+{
+    for (int32_t part = 0; part < sim->n_parts; part++)
+        if (s2_part_is(&sim->parts[part], name))
+            return &sim->parts[part];
+    return NULL;
+}
+
+/* Mixers, their states and all else around attention are the same, so what a design wins end to end it wins there. */
+static void designs_of_a_hybrid_differ_by_their_attention_alone(void **state)
+{
+    (void)state;
+    static s2_calibration calibration;
+    assert_int_equal(s2_calibration_find("h200", &calibration), S2_OK);
+    for (int64_t nth = 0; nth < s2_test_cases(40); nth++) {
+        s2_rng rng = {s2_test_seed(20261205) + (uint64_t)nth};
+        s2_arena arena = {0};
+        const s2_net net = drawn_alike(&rng);
+        s2_sim_options options = drawn_options(&rng, &net, &calibration);
+        if (nth % 2 == 0)
+            train(&rng, &options);
+        const s2_pattern dense = pattern_of(&arena, &net),
+                         sparse = pattern_reading(&arena, &net, "local 4 | stride 8 phase kv");
+        const s2_sim a = s2_priced(&arena, &dense, &options), b = s2_priced(&arena, &sparse, &options);
+        double apart = 0;
+        assert_int_equal(a.n_parts, b.n_parts);
+        for (int32_t part = 0; part < a.n_parts; part++) {
+            const double us = a.parts[part].time_us - b.parts[part].time_us;
+            assert_string_equal(a.parts[part].name, b.parts[part].name);
+            if (strncmp(a.parts[part].name, "attention", 9) == 0)
+                apart += us;
+            else
+                assert_true(us == 0);
+        }
+        s2_assert_close(a.end_to_end_us - b.end_to_end_us, apart, 1e-9 * a.end_to_end_us);
+        s2_assert_close(b.end_to_end_dense_us, a.end_to_end_us, 1e-9 * a.end_to_end_us);
+        assert_true(a.training.bytes == b.training.bytes && a.weight_bytes == b.weight_bytes);
+        assert_int_equal(a.states.bytes, b.states.bytes);
+        assert_true(a.kv.used - a.states.bytes * options.batch >= b.kv.used - b.states.bytes * options.batch);
+        s2_arena_release(&arena);
+    }
+}
+
+/* ---- training */
+
+typedef struct twin_layer {
+    double weights, kept, back; /* bytes of activations of one token */
+} twin_layer;
+
+/* Tensor by tensor, in elements of 2 bytes, on one GPU. */
+static twin_layer twin_of(const s2_sim_options *options, int32_t layer)
+{
+    const s2_net *const net = options->net;
+    const s2_net_layer own = net->layers[layer];
+    const double hidden = net->hidden, tensors = net->gated ? 3 : 2,
+                 q = (double)net->n_heads * net->head_dim, k = (double)net->n_kv_heads * net->head_dim,
+                 attention = q + k + k + q + (double)net->beside / hidden,
+                 packed = options->fusion == S2_EAGER ? attention / 2 : 0,
+                 mixer = (double)net->mixer.weights / hidden, lse = 4.0 * net->n_heads,
+                 experts = (double)net->n_active * net->ffn + net->mixture.shared_ffn +
+                           2.0 * net->mixture.latent_dim / tensors,
+                 plain = net->mixture.plain_ffn;
+    double branch = 0, feed_forward = 0, widest = 0, gradients = 0;
+    if (own.attends || own.mixes)
+        branch += hidden + hidden; /* the norm's input and result */
+    if (own.attends)
+        branch += attention + packed;
+    if (own.mixes)
+        branch += mixer;
+    for (uint32_t n = 0; n < own.n_plain; n++) {
+        feed_forward += hidden + hidden + tensors * plain;
+        widest = fmax(widest, tensors * plain);
+    }
+    for (uint32_t n = 0; n < own.n_mixtures; n++) {
+        feed_forward += hidden + hidden + tensors * experts * (1 + own.is_wide);
+        widest = fmax(widest, tensors * experts * (1 + own.is_wide));
+    }
+    gradients = net->gated ? widest / 3 * 2 : widest / 2;
+    if (own.attends)
+        gradients = fmax(gradients, attention - feed_forward);
+    if (own.mixes)
+        gradients = fmax(gradients, mixer - feed_forward);
+    const double all = 2 * (branch + feed_forward) + (own.attends ? lse : 0);
+    return (twin_layer){.weights = layer_weights(net, own),
+                        .kept = options->recompute ? 2 * hidden : all,
+                        .back = all + 2 * (hidden + fmax(gradients, 0))};
+}
+
+/* Every moment of a step: the loss, each layer as it goes back, the update. */
+static double fullest_of(const s2_sim_options *options, double weights)
+{
+    const s2_net *const net = options->net;
+    const double tokens = (double)(options->len_tok * options->batch), head = 2.0 * net->vocab * net->hidden,
+                 logits = 12.0 * net->vocab * fmin(tokens, 4096);
+    double kept = 0, gradients = head, most = 0;
+    for (int32_t layer = 0; layer < net->n_layers; layer++)
+        kept += tokens * twin_of(options, layer).kept;
+    most = gradients + kept + 6.0 * net->hidden * tokens + logits;
+    for (int32_t layer = net->n_layers - 1; layer >= 0; layer--) {
+        const twin_layer own = twin_of(options, layer);
+        gradients += 2 * own.weights;
+        kept -= tokens * own.kept;
+        most = fmax(most, gradients + kept + tokens * own.back);
+    }
+    return 14 * weights + fmax(most, 2 * weights + 2.0 * net->hidden * tokens);
+}
+
+static void training_keeps_what_each_layer_does(void **state)
+{
+    (void)state;
+    int64_t n_between = 0;
+    for (int64_t nth = 0; nth < s2_test_cases(200); nth++) {
+        s2_rng rng = {s2_test_seed(20261206) + (uint64_t)nth};
+        const s2_net net = drawn_alike(&rng);
+        s2_sim_options options = drawn_options(&rng, &net, NULL);
+        s2_sim sim = {0};
+        bool mixes = false;
+        train(&rng, &options);
+        s2_training_price(&options, &sim);
+        const double twin = fullest_of(&options, (double)s2_net_weights(&net));
+        s2_assert_close(sim.training.bytes, twin, 1e-9 * twin);
+        for (int32_t layer = 0; layer < net.n_layers; layer++)
+            mixes = mixes || net.layers[layer].mixes;
+        assert_int_equal(sim.training.at_least, mixes);
+        assert_int_equal(sim.training.layer >= 0, sim.training.peak == S2_PEAK_LAYER ||
+                                                      sim.training.peak == S2_PEAK_LAST_LAYER ||
+                                                      sim.training.peak == S2_PEAK_FIRST_LAYER);
+        n_between += sim.training.peak == S2_PEAK_LAYER;
+    }
+    assert_true(n_between > 0);
+}
+
+/* A scan takes two products an element of state and token forward, and each has two backward. */
+static void a_step_scans_forward_and_twice_as_much_backward(void **state)
+{
+    (void)state;
+    for (int64_t nth = 0; nth < s2_test_cases(60); nth++) {
+        s2_rng rng = {s2_test_seed(20261207) + (uint64_t)nth};
+        s2_arena arena = {0};
+        s2_net net = drawn_alike(&rng);
+        int32_t n_mixers = 0;
+        net.layers[0].mixes = 1;
+        for (int32_t layer = 0; layer < net.n_layers; layer++)
+            n_mixers += net.layers[layer].mixes;
+        s2_sim_options options = drawn_options(&rng, &net, NULL);
+        train(&rng, &options);
+        const s2_pattern pattern = pattern_of(&arena, &net);
+        const s2_sim sim = s2_priced(&arena, &pattern, &options);
+        const double tokens = (double)(options.len_tok * options.batch), passes = options.recompute ? 4 : 3,
+                     flop = 4 * passes * (double)net.mixer.n_elements * n_mixers * tokens,
+                     us = part_of(&sim, "scan")->time_us + part_of(&sim, "states")->time_us,
+                     products = 2 * passes * (double)net.mixer.weights * n_mixers * tokens /
+                                s2_gpu_flop_us(&options.gpu, false);
+        assert_true(us * (1 + 1e-9) >= flop / s2_gpu_flop_us(&options.gpu, false));
+        assert_true(part_of(&sim, "mixers")->time_us * (1 + 1e-9) >= products);
+        s2_arena_release(&arena);
+    }
+}
+
+/* ---- search */
+
+static void mark_mixers(const s2_net *net, uint64_t bits[1])
+{
+    bits[0] = 0;
+    for (int32_t layer = 0; layer < net->n_layers; layer++)
+        bits[0] |= (uint64_t)(net->layers[layer].mixes && !net->layers[layer].attends) << layer;
+}
+
+static int32_t count_readers(const s2_net *net)
+{
+    int32_t n = 0;
+    for (int32_t layer = 0; layer < net->n_layers; layer++)
+        n += net->layers[layer].attends;
+    return n;
+}
+
+/* Rules for all layers mean those with attention, and one for none of them is refused. */
+static void rules_leave_mixers_as_they_are(void **state)
+{
+    (void)state;
+    int64_t n_refused = 0;
+    for (int64_t nth = 0; nth < s2_test_cases(300); nth++) {
+        s2_rng rng = {s2_test_seed(20261208) + (uint64_t)nth};
+        s2_arena arena = {0};
+        const s2_net net = drawn_alike(&rng);
+        uint64_t mixers[1];
+        s2_buf text = {0};
+        s2_pattern pattern;
+        s2_diag diag = {0};
+        mark_mixers(&net, mixers);
+        put_layers(&net, NULL, &text);
+        const int32_t every = 1 + (int32_t)s2_rng_below(&rng, (uint64_t)net.n_layers),
+                      first = (int32_t)s2_rng_below(&rng, (uint64_t)every);
+        s2_buf_printf(&text, "; layers all: local 2; layers %d::%d: dense", first, every);
+        bool named = false;
+        for (int32_t layer = first; layer < net.n_layers; layer += every)
+            named = named || !(mixers[0] >> layer & 1);
+        named = named && count_readers(&net) > 0;
+        const s2_parse_options options = {.mixers = mixers};
+        const s2_status status = s2_pattern_parse(&arena, text.data, text.len, &options, &pattern, &diag);
+        assert_int_equal(status, named ? S2_OK : S2_EPARSE);
+        n_refused += !named;
+        for (int32_t layer = 0; named && layer < net.n_layers; layer++)
+            if (mixers[0] >> layer & 1)
+                s2_buf_printf(&text, "; layers %d: none", layer);
+        if (named) {
+            char own[S2_HASH_HEX], other[S2_HASH_HEX];
+            const s2_pattern twin = s2_parsed(&arena, text.data);
+            assert_int_equal(s2_pattern_hash(&pattern, own), S2_OK);
+            assert_int_equal(s2_pattern_hash(&twin, other), S2_OK);
+            assert_string_equal(own, other);
+        } else {
+            assert_non_null(strstr(diag.msg, "read no keys"));
+        }
+        s2_buf_release(&text);
+        s2_arena_release(&arena);
+    }
+    assert_true(n_refused > 0);
+}
+
+/* Each value of the front is what the simulator says of the pattern that the search hands over. */
+static void a_search_finds_what_is_priced_of_its_designs(void **state)
+{
+    (void)state;
+    static s2_calibration calibration;
+    int64_t n_found = 0;
+    assert_int_equal(s2_calibration_find("h200", &calibration), S2_OK);
+    for (int64_t nth = 0; nth < s2_test_cases(20); nth++) {
+        s2_rng rng = {s2_test_seed(20261209) + (uint64_t)nth};
+        s2_arena arena = {0};
+        const s2_net net = drawn_alike(&rng);
+        uint64_t mixers[1];
+        s2_buf text = {0};
+        s2_space space;
+        s2_search_state found;
+        mark_mixers(&net, mixers);
+        put_layers(&net, NULL, &text);
+        s2_buf_puts(&text, "\nlayers all: local {1,2,4} | stride {2,4} phase kv");
+        assert_int_equal(s2_space_parse(&arena, text.data, text.len, &space, NULL), S2_OK);
+        s2_search search = {.space = &space, .n_by = 2, .n_jobs = 1, .mixers = mixers};
+        search.options = drawn_options(&rng, &net, &calibration);
+        search.options.len_tok = 64 * (1 + search.options.len_tok / 64);
+        if (nth % 4 == 0)
+            train(&rng, &search.options);
+        const s2_phase phase = search.options.phase;
+        search.by[0] = s2_objective_time(phase);
+        search.by[1] = phase == S2_TRAIN ? S2_BY_UNREAD : S2_BY_KV_BYTES;
+        s2_search_shard(&search, 1, 1);
+        s2_search_state_init(&search, &found);
+        assert_int_equal(s2_search_run(&search, &found, space.n_candidates, NULL, NULL), S2_OK);
+        assert_true((found.front.n > 0) == (count_readers(&net) > 0));
+        for (int32_t n = 0; n < found.front.n; n++) {
+            const s2_point *const point = &found.front.points[n];
+            s2_pattern pattern;
+            assert_int_equal(s2_search_pattern(&search, point->index, &arena, &pattern, NULL), S2_OK);
+            s2_sim_options options = search.options;
+            if (!s2_sim_predicts(&options, phase))
+                options.calibration = NULL;
+            const s2_sim sim = s2_priced(&arena, &pattern, &options);
+            s2_assert_close(point->value[0], phase == S2_TRAIN ? sim.plan_us : sim.time_us,
+                            1e-9 * point->value[0]);
+            if (phase != S2_TRAIN)
+                assert_true(point->value[1] == (double)sim.kv.head_pages);
+            assert_true(sim.end_to_end_us > sim.time_us);
+            n_found++;
+        }
+        s2_search_state_release(&found);
+        s2_buf_release(&text);
+        s2_arena_release(&arena);
+    }
+    assert_true(n_found > 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -263,6 +576,11 @@ int main(void)
         cmocka_unit_test(attention_in_one_more_layer_never_costs_less),
         cmocka_unit_test(states_take_the_same_at_any_length),
         cmocka_unit_test(patterns_of_other_layers_are_refused),
+        cmocka_unit_test(designs_of_a_hybrid_differ_by_their_attention_alone),
+        cmocka_unit_test(training_keeps_what_each_layer_does),
+        cmocka_unit_test(a_step_scans_forward_and_twice_as_much_backward),
+        cmocka_unit_test(rules_leave_mixers_as_they_are),
+        cmocka_unit_test(a_search_finds_what_is_priced_of_its_designs),
     };
     return cmocka_run_group_tests_name("hybrid", tests, NULL, NULL);
 }
