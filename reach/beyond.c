@@ -238,7 +238,7 @@ static s2_status walk_columns(beyond *b, s2_flow *out)
     if (!is_affordable(b))
         return S2_ELIMIT;
     const s2_flow_shape shape = {.n_blk = b->n_blk,
-                                 .n_layers = b->base.pattern->n_layers,
+                                 .pattern = b->base.pattern,
                                  .causal = true,
                                  .pass = pass_layer,
                                  .context = b};

@@ -137,8 +137,9 @@ s2_status s2_flow_walk(s2_arena *arena, const s2_flow_shape *shape, s2_flow *out
             return S2_ENOMEM;
     }
     w.now.flow[last] = w.now.paths[last] = w.dense[last] = 1;
-    for (int32_t layer = shape->n_layers - 1; layer >= 0; layer--)
-        pass_layer(&w, layer);
+    for (int32_t layer = shape->pattern->n_layers - 1; layer >= 0; layer--)
+        if (!s2_pattern_is_state_layer(shape->pattern, layer))
+            pass_layer(&w, layer);
     *out = sum_up(&w);
     return S2_OK;
 }
@@ -146,7 +147,7 @@ s2_status s2_flow_walk(s2_arena *arena, const s2_flow_shape *shape, s2_flow *out
 s2_status s2_flow_measure(s2_arena *arena, const s2_stack *stack, s2_flow *out)
 {
     const s2_flow_shape shape = {.n_blk = stack->n_blk,
-                                 .n_layers = stack->pattern->n_layers,
+                                 .pattern = stack->pattern,
                                  .causal = stack->pattern->causal,
                                  .pass = pass_rows,
                                  .context = &stack};

@@ -4,7 +4,7 @@
  * A layer is the mean of its heads' uniform attention, halved with the residual: influence moves as the product of
  * these row-stochastic matrices (attention rollout, arXiv 2005.00928). Blocks are units: a query reads its own block
  * as it reads any other. A head that reads nothing passes nothing on. Relative to dense means divided by what
- * arrives through the same stack of dense heads. Paths are counted over heads and residuals, as log2.
+ * arrives through the same stack of dense heads. State layers, of which nothing is known, are left out of both. Paths are counted over heads and residuals, as log2.
  *
  * Ownership: everything lives in the given arena. Threads: no state.
  */
@@ -45,7 +45,7 @@ typedef struct s2_flow_step {
 /* A stack by what its layers pass on. `pass` adds to `next` what each query of the layer passes to what it reads. */
 typedef struct s2_flow_shape {
     int32_t n_blk;
-    int32_t n_layers;
+    const s2_pattern *pattern;
     bool causal;
     void (*pass)(void *context, int32_t layer, const s2_flow_step *step);
     void *context;

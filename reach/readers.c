@@ -7,7 +7,9 @@
 /* Counts for one row, of one layer and of the stack. */
 typedef struct counter {
     const s2_stack *stack;
-    int32_t *n_alike; /* [kind] layers of that kind */
+    int32_t n_layers; /* that are counted: those that read keys, or all where none does */
+    int32_t *n_alike; /* [kind] such layers of that kind */
+    int32_t *first;   /* [kind] the first of them */
     int32_t *heads;   /* [k_blk] */
     int32_t *kv_heads;
     int64_t *chances;
@@ -64,7 +66,9 @@ static void add_row(counter *c, int32_t q)
     const int32_t n_keys = s2_stack_n_keys(stack, q);
     memset(c->chances, 0, (size_t)stack->n_blk * sizeof *c->chances);
     for (int32_t kind = 0; kind < stack->n_kinds; kind++) {
-        const int32_t layer = stack->first_of_kind[kind];
+        const int32_t layer = c->first[kind];
+        if (c->n_alike[kind] == 0)
+            continue;
         count_row(c, layer, q);
         for (int32_t k = 0; k < n_keys; k++)
             add_pair(c, layer, c->n_alike[kind], q, k);
@@ -98,9 +102,8 @@ int32_t s2_readers_window(const s2_stack *stack, int32_t class_id)
     return window;
 }
 
-static void divide(s2_readers *out, const s2_stack *stack)
+static void divide(s2_readers *out, double n_layers)
 {
-    const double n_layers = stack->pattern->n_layers;
     for (int32_t octave = 0; octave < S2_OCTAVES; octave++) {
         s2_readers_at *const here = &out->octaves[octave];
         if (here->n_pairs == 0) {
@@ -115,31 +118,55 @@ static void divide(s2_readers *out, const s2_stack *stack)
     out->resident_once /= n_layers;
 }
 
+/* State layers read nothing, which says nothing about those that do. */
+static void choose_layers(counter *c)
+{
+    const s2_pattern *const p = c->stack->pattern;
+    int32_t n_states = 0;
+    for (int32_t layer = 0; layer < p->n_layers; layer++)
+        n_states += s2_pattern_is_state_layer(p, layer);
+    for (int32_t layer = p->n_layers - 1; layer >= 0; layer--) {
+        const int32_t kind = c->stack->kind_of[layer];
+        if (n_states < p->n_layers && s2_pattern_is_state_layer(p, layer))
+            continue;
+        c->n_alike[kind]++;
+        c->first[kind] = layer;
+        c->n_layers++;
+    }
+}
+
+static int32_t common_window(const counter *c)
+{
+    const s2_stack *const stack = c->stack;
+    int32_t window = stack->n_blk;
+    for (int32_t kind = 0; kind < stack->n_kinds; kind++)
+        for (int32_t n = 0; n < stack->n_parts[kind] && c->n_alike[kind] > 0; n++)
+            window = s2_min_i32(window, s2_readers_window(stack, stack->parts[kind][n].class_id));
+    return window;
+}
+
 s2_status s2_readers_count(s2_arena *arena, const s2_stack *stack, s2_readers *out)
 {
-    s2_readers readers = {.window = stack->n_blk};
+    s2_readers readers = {0};
     counter c = {.stack = stack,
                  .n_alike = S2_NEW(arena, int32_t, stack->n_kinds),
+                 .first = S2_NEW(arena, int32_t, stack->n_kinds),
                  .heads = S2_NEW(arena, int32_t, stack->n_blk),
                  .kv_heads = S2_NEW(arena, int32_t, stack->n_blk),
                  .chances = S2_NEW(arena, int64_t, stack->n_blk),
                  .group = S2_NEW(arena, uint64_t, stack->n_words),
                  .out = &readers};
-    if (c.n_alike == NULL || c.heads == NULL || c.kv_heads == NULL || c.chances == NULL || c.group == NULL)
+    if (c.n_alike == NULL || c.first == NULL || c.heads == NULL || c.kv_heads == NULL || c.chances == NULL || c.group == NULL)
         return S2_ENOMEM;
-    for (int32_t layer = 0; layer < stack->pattern->n_layers; layer++)
-        c.n_alike[stack->kind_of[layer]]++;
+    choose_layers(&c);
     for (int32_t octave = 0; octave < S2_OCTAVES; octave++) {
         readers.octaves[octave].least_heads = readers.octaves[octave].least_kv_heads = INT32_MAX;
         readers.octaves[octave].least_chances = INT64_MAX;
     }
     for (int32_t q = 0; q < stack->n_blk; q++)
         add_row(&c, q);
-    divide(&readers, stack);
-    for (int32_t class_id = 0; class_id < stack->n_classes; class_id++) {
-        const int32_t window = s2_readers_window(stack, class_id);
-        readers.window = s2_min_i32(window, readers.window);
-    }
+    divide(&readers, c.n_layers);
+    readers.window = common_window(&c);
     *out = readers;
     return S2_OK;
 }

@@ -3,7 +3,7 @@
  *
  * In one layer: the query heads, and the KV heads whose group has one, that read a block pair. Over the stack: the
  * chances of a pair, the query heads that read it summed over all layers. Distances are counted in octaves
- * (reach/stack.h).
+ * (reach/stack.h). State layers are left out, unless there are no others.
  *
  * Ownership: everything lives in the given arena. Threads: no state.
  */

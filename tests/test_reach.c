@@ -1,4 +1,5 @@
 #include "tests/s2test.h"
+#include "tests/s2parsed.h"
 #include "tests/s2time.h"
 
 #include <math.h>
@@ -136,6 +137,15 @@ static void compare_hops(const twin *t, const s2_hops *hops)
         assert_int_equal(hops->path[hops->n_path - 1].q_blk, hops->q_blk);
 }
 
+/* State layers are left out, unless there are no others. */
+static bool is_left_out(const s2_pattern *p, int32_t layer)
+{
+    int32_t n_states = 0;
+    for (int32_t other = 0; other < p->n_layers; other++)
+        n_states += s2_pattern_is_state_layer(p, other);
+    return n_states < p->n_layers && s2_pattern_is_state_layer(p, layer);
+}
+
 static void compare_readers(const twin *t, const s2_readers *readers)
 {
     const s2_pattern *const p = t->pattern;
@@ -143,8 +153,12 @@ static void compare_readers(const twin *t, const s2_readers *readers)
     int32_t least[S2_OCTAVES], n[S2_OCTAVES] = {0};
     for (int32_t octave = 0; octave < S2_OCTAVES; octave++)
         least[octave] = INT32_MAX;
+    int32_t n_layers = 0;
     for (int32_t layer = 0; layer < p->n_layers; layer++) {
         const int32_t n_kv_heads = s2_pattern_kv_heads(p, layer), group = p->n_heads / n_kv_heads;
+        if (is_left_out(p, layer))
+            continue;
+        n_layers++;
         for (int32_t q = 0; q < t->n_blk; q++)
             for (int32_t k = 0; k < t->n_blk; k++) {
                 const int32_t octave = s2_octave(abs(q - k)),
@@ -160,12 +174,12 @@ static void compare_readers(const twin *t, const s2_readers *readers)
     }
     for (int32_t octave = 0; octave < S2_OCTAVES; octave++) {
         const s2_readers_at *const here = &readers->octaves[octave];
-        assert_int_equal(here->n_pairs * p->n_layers, n[octave]);
+        assert_int_equal(here->n_pairs * n_layers, n[octave]);
         if (n[octave] == 0)
             continue;
         s2_assert_close(here->heads, heads[octave] / n[octave], 1e-9);
         s2_assert_close(here->kv_heads, kv[octave] / n[octave], 1e-9);
-        s2_assert_close(here->chances, heads[octave] / n[octave] * p->n_layers, 1e-9);
+        s2_assert_close(here->chances, heads[octave] / n[octave] * n_layers, 1e-9);
         assert_int_equal(here->least_heads, least[octave]);
         assert_int_equal(count_heads(t, here->layer, 0, p->n_heads, here->q_blk, here->k_blk), least[octave]);
     }
@@ -180,6 +194,8 @@ static void compare_flow(const twin *t, const s2_flow *flow)
         product[q][q] = 1;
     for (int32_t layer = 0; layer < p->n_layers; layer++) {
         double next[MOST_BLOCKS][MOST_BLOCKS] = {{0}};
+        if (s2_pattern_is_state_layer(p, layer))
+            continue;
         for (int32_t q = 0; q < t->n_blk; q++)
             for (int32_t m = 0; m < t->n_blk; m++) {
                 double weight = q == m ? 0.5 : 0;
@@ -385,6 +401,34 @@ static void dense_stacks_are_their_own_measure(void **state)
     s2_assert_close(m.readers.resident, 4 * 64, 1e-12);
     s2_assert_close(m.readers.resident_once, 64, 1e-12);
     s2_arena_release(&arena);
+}
+
+/* What mixers carry is not known, so they neither add to what attention reads and passes on nor take of it. */
+static void states_between_layers_change_nothing_of_attention(void **state)
+{
+    (void)state;
+    static const char *const bodies[] = {"dense", "local 2 | stride 4 phase head", "local 3; heads 0: dense"};
+    for (size_t n = 0; n < sizeof bodies / sizeof *bodies; n++) {
+        s2_arena arena = {0};
+        s2_measures plain, mixed;
+        char text[200];
+        snprintf(text, sizeof text, "layers 2; heads 4; kv-heads 2; block 4; %s", bodies[n]);
+        const s2_pattern alone = s2_parsed(&arena, text);
+        snprintf(text, sizeof text,
+                 "layers 5; heads 4; kv-heads 2; block 4; %s; layers 0,2,4: state 1k; layers 0,2,4: none", bodies[n]);
+        const s2_pattern between = s2_parsed(&arena, text);
+        assert_int_equal(s2_measures_take(&arena, &alone, S2_PREFILL, 256, &plain), S2_OK);
+        assert_int_equal(s2_measures_take(&arena, &between, S2_PREFILL, 256, &mixed), S2_OK);
+        assert_memory_equal(&plain.flow, &mixed.flow, sizeof plain.flow);
+        assert_int_equal(plain.readers.window, mixed.readers.window);
+        assert_true(plain.readers.resident == mixed.readers.resident);
+        for (int32_t o = 0; o < S2_OCTAVES; o++) {
+            assert_true(plain.readers.octaves[o].heads == mixed.readers.octaves[o].heads);
+            assert_int_equal(plain.readers.octaves[o].least_heads, mixed.readers.octaves[o].least_heads);
+            assert_true(plain.readers.octaves[o].chances == mixed.readers.octaves[o].chances);
+        }
+        s2_arena_release(&arena);
+    }
 }
 
 static void other_shapes_are_not_judged(void **state)
@@ -685,6 +729,7 @@ int main(void)
         cmocka_unit_test(one_more_term_never_lowers_reach),
         cmocka_unit_test(heads_may_change_places),
         cmocka_unit_test(dense_stacks_are_their_own_measure),
+        cmocka_unit_test(states_between_layers_change_nothing_of_attention),
         cmocka_unit_test(other_shapes_are_not_judged),
         cmocka_unit_test(what_is_too_large_is_refused),
         cmocka_unit_test(what_holds_at_every_length_holds_at_longer_ones),

@@ -191,8 +191,11 @@ static void print_rest(teller *t)
 {
     const s2_pattern *const p = t->m->stack.pattern;
     s2_buf *const buf = t->buf;
-    int32_t best = 0;
-    for (int32_t layer = 1; layer < p->n_layers; layer++)
+    int32_t first = 0;
+    while (first < p->n_layers - 1 && s2_pattern_is_state_layer(p, first))
+        first++;
+    int32_t best = first;
+    for (int32_t layer = first + 1; layer < p->n_layers; layer++)
         if (t->m->worth.layers[layer].coverage > t->m->worth.layers[best].coverage)
             best = layer;
     if (t->m->stack.exact)
@@ -205,9 +208,10 @@ static void print_rest(teller *t)
     print_least_flow(&t->m->flow, buf);
     if (t->m->stack.n_blk > 1) /* one block has no halves */
         s2_buf_printf(
-            buf, "retrieval  layer 0 reads %.1f %% of (second half, first half), a pair's reader %.1f %%\n",
-            100 * t->m->worth.layers[0].coverage, 100 * t->m->worth.layers[0].concentration);
-    if (best > 0 && t->m->stack.n_blk > 1)
+            buf, "retrieval  layer %d reads %.1f %% of (second half, first half), a pair's reader %.1f %%\n",
+            (int)first, 100 * t->m->worth.layers[first].coverage,
+            100 * t->m->worth.layers[first].concentration);
+    if (best > first && t->m->stack.n_blk > 1)
         s2_buf_printf(buf, "           layer %d reads most: %.1f %%, a pair's reader %.1f %%\n", (int)best,
                       100 * t->m->worth.layers[best].coverage, 100 * t->m->worth.layers[best].concentration);
     s2_buf_printf(
