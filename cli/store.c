@@ -94,13 +94,18 @@ static s2_status put_run(s2_cli *cli, s2_diag *diag)
     return status;
 }
 
-/* "local+stride": the words of the terms, each once, in the order of the language. */
+/* "local+stride": the words of the terms, each once, in the order of the language; mixers have none. */
 static void add_family(const s2_pattern *pattern, s2_buf *buf)
 {
-    bool seen[S2_N_TERM_KINDS] = {false};
+    bool seen[S2_N_TERM_KINDS] = {false}, any = false;
     s2_term_walk walk = {.pattern = pattern};
     for (const s2_term *term; (term = s2_term_next(&walk)) != NULL;)
         seen[term->kind] = true;
+    for (int kind = 0; kind < S2_N_TERM_KINDS; kind++)
+        any = any || (seen[kind] && kind != S2_TERM_NONE);
+    for (int32_t layer = 0; layer < pattern->n_layers && any; layer++)
+        if (s2_pattern_is_state_layer(pattern, layer))
+            seen[S2_TERM_NONE] = false;
     for (int kind = 0; kind < S2_N_TERM_KINDS; kind++)
         if (seen[kind])
             s2_buf_printf(buf, "%s%s", buf->len > 0 ? "+" : "", s2_term_word((s2_term_kind)kind));

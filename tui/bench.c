@@ -621,9 +621,14 @@ int32_t s2_facts_layer(const s2_facts *facts)
     for (int32_t at = 0; at < S2_N_VERDICTS; at++)
         if (facts->findings[at].verdict == S2_VIOLATED)
             return facts->findings[at].witness.layer;
-    for (int32_t layer = 0; layer < facts->pattern.n_layers; layer++)
+    int32_t first = -1; /* that reads keys */
+    for (int32_t layer = 0; layer < facts->pattern.n_layers; layer++) {
+        if (s2_pattern_is_state_layer(&facts->pattern, layer))
+            continue;
         for (int32_t head = 0; head < facts->pattern.n_heads; head++)
             if (!is_dense_at(&facts->pattern, layer, head))
                 return layer;
-    return 0;
+        first = first < 0 ? layer : first;
+    }
+    return s2_max_i32(first, 0);
 }

@@ -110,7 +110,7 @@ static void draw_grid(const s2_mask_image *grid, bool holes, s2_canvas *canvas, 
 
 static void draw_mask(const mask_of *what, s2_canvas *canvas, s2_rect area)
 {
-    const bool holes = what->head < 0;
+    const bool holes = what->head < 0 && !s2_pattern_is_state_layer(&what->facts->pattern, what->layer);
     const s2_grid_key key = {what->facts->serial, what->layer, what->head, area.rows, area.cols, what->zoom};
     if (area.rows < 1 || area.cols < 1)
         return;
@@ -245,8 +245,10 @@ static void draw_masks(const s2_facts *facts, s2_grids *grids, const s2_tui_stat
     const s2_rect one = s2_layout_cells(places->head_mask, true, false);
     if (places->union_mask.rows > 1) {
         s2_canvas_clip(canvas, places->union_mask);
-        const int32_t col = s2_canvas_printf(canvas, places->union_mask.row, places->union_mask.col,
-                                             S2_STYLE_HEAD, "union, layer %d", what.layer);
+        const bool mixes = s2_pattern_is_state_layer(&facts->pattern, what.layer);
+        const int32_t col =
+            s2_canvas_printf(canvas, places->union_mask.row, places->union_mask.col, S2_STYLE_HEAD,
+                             mixes ? "layer %d: a state, no keys" : "union, layer %d", what.layer);
         draw_scale(&what, all, canvas, places->union_mask.row, col);
         draw_mask(&what, canvas, all);
         draw_witness(facts, what.layer, what.zoom, canvas, all);
