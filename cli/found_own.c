@@ -38,7 +38,8 @@ static s2_exit refuse_other_attention(s2_cli *cli, const s2_pattern *own, const 
                 s2_pattern_head_dim(own, layer) == own->head_dim;
     }
     if (!reads)
-        return refuse(cli, model, "all of its layers keep a state and read no keys: there is no attention to search");
+        return refuse(cli, model,
+                      "all of its layers keep a state and read no keys: there is no attention to search");
     if (!alike)
         return refuse(cli, model,
                       "some of its layers have other KV heads, another head dimension or the keys of another "

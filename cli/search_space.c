@@ -41,7 +41,8 @@ static s2_exit find_dense_every(const s2_searching *r, int32_t *every)
     if (n_dense <= 0 || n_layers % n_dense == 0)
         return S2_EXIT_OK;
     s2_cli_error(
-        r->cli, "--dense-layers %lld does not divide the %lld layers%s: give a space that says which are dense",
+        r->cli,
+        "--dense-layers %lld does not divide the %lld layers%s: give a space that says which are dense",
         (long long)n_dense, (long long)n_layers, r->found.n_mixers > 0 ? " with attention" : "");
     return S2_EXIT_USAGE;
 }
@@ -130,7 +131,8 @@ static void put_model(const s2_searching *r, s2_buf *buf)
     s2_buf_add(&layers, "", 1);
     s2_buf_printf(buf, "layers %d; heads %d; kv-heads %d; head-dim %d", net->n_layers, net->n_heads,
                   net->n_kv_heads, net->head_dim);
-    for (char *line = strtok(layers.data, "\n"); line != NULL && layers.status == S2_OK; line = strtok(NULL, "\n"))
+    for (char *line = strtok(layers.data, "\n"); line != NULL && layers.status == S2_OK;
+         line = strtok(NULL, "\n"))
         s2_buf_printf(buf, "; %s", line);
     s2_buf_puts(buf, "\n");
     buf->status = layers.status != S2_OK ? layers.status : buf->status;

@@ -63,13 +63,14 @@ static s2_status refuse_others(const s2_source *source)
                                  "layers that read compressed keys: a pattern holds single keys only");
     }
     const s2_model_type *const known = type != NULL ? s2_model_type_find(type) : NULL;
-    if (known != NULL && (known->rule == S2_RULE_HYBRID || known->rule == S2_RULE_PARALLEL ||
-                          known->rule == S2_RULE_STATES)) {
+    if (known != NULL &&
+        (known->rule == S2_RULE_HYBRID || known->rule == S2_RULE_PARALLEL || known->rule == S2_RULE_STATES)) {
         snprintf(path, sizeof path, "%s/model_type", prefix);
-        return s2_doc_refuse(source->doc, path, source->diag,
-                             "%s has layers that keep a state: which of its layers choose keys, and how, is not "
-                             "known here",
-                             type);
+        return s2_doc_refuse(
+            source->doc, path, source->diag,
+            "%s has layers that keep a state: which of its layers choose keys, and how, is not "
+            "known here",
+            type);
     }
     bool causal;
     snprintf(path, sizeof path, "%s/is_causal", prefix);

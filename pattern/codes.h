@@ -28,7 +28,8 @@
     X(S2P_UNIT, 33, "The suffix is unknown, or this quantity has no such unit.")                             \
     X(S2P_TOO_SMALL, 34, "The number is below the smallest that makes sense here.")                          \
     X(S2P_RANGE, 40, "A range is empty or reversed, or conditions exclude each other.")                      \
-    X(S2P_OUT_OF_RANGE, 41, "A selector names a layer or head that the shape does not have, or no layer with keys.")\
+    X(S2P_OUT_OF_RANGE, 41,                                                                                  \
+      "A selector names a layer or head that the shape does not have, or no layer with keys.")               \
     X(S2P_MIXED_UNITS, 42, "Numbers that belong together are in different units.")                           \
     X(S2P_DUPLICATE, 50, "A shape statement or a part of a selector is given twice.")                        \
     X(S2P_NO_HEADS, 51, "The number of heads is neither stated nor given by a model.")                       \

@@ -20,7 +20,8 @@
 typedef struct s2_parse_options {
     const char *dir; /* where relative mask files are looked up; NULL: the working directory */
     bool no_files;   /* refuse `mask` terms: text that came from a database or another machine */
-    const uint64_t *mixers; /* bits of layers that read no keys in the model that the text is for: no rule changes
+    const uint64_t
+        *mixers; /* bits of layers that read no keys in the model that the text is for: no rule changes
                                them, and one that names no other layer is refused; NULL: there are none */
 } s2_parse_options;
 

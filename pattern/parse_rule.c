@@ -86,10 +86,11 @@ static s2_status refuse_mixers(s2_parser *p, const s2_parsed_rule *rule)
     s2_buf_add(&list, "", 1);
     s2_status status = list.status;
     if (status == S2_OK)
-        status = S2_REFUSE(p, S2P_OUT_OF_RANGE, rule->begin,
-                           "this rule names only layers that keep a state and read no keys: those with attention "
-                           "are %.200s",
-                           list.data);
+        status =
+            S2_REFUSE(p, S2P_OUT_OF_RANGE, rule->begin,
+                      "this rule names only layers that keep a state and read no keys: those with attention "
+                      "are %.200s",
+                      list.data);
     s2_buf_release(&list);
     return status;
 }

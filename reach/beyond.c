@@ -237,11 +237,8 @@ static s2_status walk_columns(beyond *b, s2_flow *out)
         S2_TRY(list_class(b, class_id));
     if (!is_affordable(b))
         return S2_ELIMIT;
-    const s2_flow_shape shape = {.n_blk = b->n_blk,
-                                 .pattern = b->base.pattern,
-                                 .causal = true,
-                                 .pass = pass_layer,
-                                 .context = b};
+    const s2_flow_shape shape = {
+        .n_blk = b->n_blk, .pattern = b->base.pattern, .causal = true, .pass = pass_layer, .context = b};
     return s2_flow_walk(b->arena, &shape, out);
 }
 

@@ -4,7 +4,8 @@
  * A layer is the mean of its heads' uniform attention, halved with the residual: influence moves as the product of
  * these row-stochastic matrices (attention rollout, arXiv 2005.00928). Blocks are units: a query reads its own block
  * as it reads any other. A head that reads nothing passes nothing on. Relative to dense means divided by what
- * arrives through the same stack of dense heads. State layers, of which nothing is known, are left out of both. Paths are counted over heads and residuals, as log2.
+ * arrives through the same stack of dense heads. State layers, of which nothing is known, are left out of both. Paths
+ * are counted over heads and residuals, as log2.
  *
  * Ownership: everything lives in the given arena. Threads: no state.
  */

@@ -156,7 +156,8 @@ s2_status s2_readers_count(s2_arena *arena, const s2_stack *stack, s2_readers *o
                  .chances = S2_NEW(arena, int64_t, stack->n_blk),
                  .group = S2_NEW(arena, uint64_t, stack->n_words),
                  .out = &readers};
-    if (c.n_alike == NULL || c.first == NULL || c.heads == NULL || c.kv_heads == NULL || c.chances == NULL || c.group == NULL)
+    if (c.n_alike == NULL || c.first == NULL || c.heads == NULL || c.kv_heads == NULL || c.chances == NULL ||
+        c.group == NULL)
         return S2_ENOMEM;
     choose_layers(&c);
     for (int32_t octave = 0; octave < S2_OCTAVES; octave++) {

@@ -114,6 +114,36 @@ static void put_fidelity(const s2_served *own, s2_buf *buf)
                   own->mixed ? "by what their step reads" : "as shares of equal ones");
 }
 
+typedef struct s2_state_sum {
+    int32_t n_layers;
+    int64_t bytes;
+} s2_state_sum;
+
+static s2_state_sum states_of(const s2_pattern *pattern)
+{
+    s2_state_sum sum = {0};
+    for (int32_t layer = 0; layer < pattern->n_layers; layer++) {
+        const int64_t bytes = s2_pattern_state_bytes(pattern, layer);
+        sum.n_layers += bytes > 0;
+        sum.bytes += bytes;
+    }
+    return sum;
+}
+
+/* Of what computes states nothing was measured, so times are neither predicted nor bounds where they have that. */
+static void put_states(const s2_report_subject *subject, s2_buf *buf)
+{
+    const s2_state_sum sum = states_of(subject->pattern);
+    if (sum.n_layers == 0)
+        return;
+    s2_buf_printf(buf, "  states        %s for each sequence in %s, in all caches; ",
+                  s2_bytes_text((double)sum.bytes).text, s2_count_text(sum.n_layers, "layer").text);
+    s2_buf_puts(buf,
+                subject->options->net != NULL
+                    ? "no scan was measured: each takes no less than these times have\n"
+                    : "times count moving them, not their computation, which the pattern does not say\n");
+}
+
 void s2_requests_text(const s2_report_subject *subject, const s2_serving *serving,
                       const s2_sim_requests *requests, const s2_served *own, const s2_served *dense,
                       s2_buf *buf)
@@ -136,6 +166,7 @@ void s2_requests_text(const s2_report_subject *subject, const s2_serving *servin
                   s2_bytes_text(own->room_bytes).text);
     s2_report_stack_text(subject, own->most_bytes < dense->most_bytes, buf);
     s2_report_scores_text("  scores        ", own->scores, own->scored, buf);
+    put_states(subject, buf);
     put_fidelity(own, buf);
 }
 
@@ -173,6 +204,14 @@ void s2_requests_json(const s2_report_subject *subject, const s2_serving *servin
     s2_json_begin(buf, '{');
     s2_report_subject_json(subject, "s2requests/1", buf);
     s2_report_types_json(options, buf);
+    const s2_state_sum states = states_of(subject->pattern);
+    if (states.n_layers > 0) {
+        s2_json_key_begin(buf, "states", '{');
+        s2_json_key_int(buf, "layers", states.n_layers);
+        s2_json_key_int(buf, "bytes_per_sequence", states.bytes);
+        s2_json_key_bool(buf, "scan_measured", false);
+        s2_json_end(buf, '}');
+    }
     s2_json_key_int(buf, "tp", options->n_ranks);
     s2_json_key_int(buf, "requests", requests->n);
     s2_json_key_num(buf, "prompt_tok", total.prompt_tok);

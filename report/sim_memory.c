@@ -266,9 +266,11 @@ static void text_training_peak(const s2_sim_options *options, const s2_training 
     if (!training->at_least)
         return;
     s2_report_line("", buf);
-    s2_buf_printf(buf, "not known, and not counted: what the scan of a mixer keeps for its backward pass beside what "
-                       "its products make%s\n",
-                  options->recompute ? ", of the layer that goes back" : ", in each layer that has one");
+    s2_buf_printf(
+        buf,
+        "not known, and not counted: what the scan of a mixer keeps for its backward pass beside what "
+        "its products make%s\n",
+        options->recompute ? ", of the layer that goes back" : ", in each layer that has one");
 }
 
 static void text_training(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf)

@@ -68,10 +68,11 @@ typedef struct s2_found {
     int32_t n_designs;                        /* the front, best first; filled by s2_found_gather */
     s2_found_design *designs;
     const s2_pattern *own_pattern; /* the published layers; NULL: not known */
-    int32_t n_mixers; /* of the model's layers, which keep a state and read no keys: search.mixers has their bits */
-    s2_found_rival *own;           /* NULL: dense, not known, or without a price */
-    const char *own_missing;       /* why they have no price; NULL otherwise */
-    int32_t n_denses;              /* dense attention in each shape that the front has */
+    int32_t
+        n_mixers; /* of the model's layers, which keep a state and read no keys: search.mixers has their bits */
+    s2_found_rival *own;     /* NULL: dense, not known, or without a price */
+    const char *own_missing; /* why they have no price; NULL otherwise */
+    int32_t n_denses;        /* dense attention in each shape that the front has */
     s2_found_rival *denses;
     s2_found_rival *dense;    /* in the shape of the best design; NULL: the front is empty */
     int32_t n_by_dense;       /* designs of the front that dense attention beats, */

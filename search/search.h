@@ -49,7 +49,8 @@ typedef struct s2_search {
     int32_t n_jobs;
     s2_search_accept_fn accept; /* NULL: all are accepted */
     const void *accept_user;
-    const uint64_t *mixers; /* bits of the model's layers that read no keys: candidates leave them as they are */
+    const uint64_t
+        *mixers;     /* bits of the model's layers that read no keys: candidates leave them as they are */
     bool no_pruning; /* price everything; for tests */
 } s2_search;
 

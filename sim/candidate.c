@@ -37,7 +37,8 @@ static bool take_body(const s2_body *body, s2_candidate *out)
 }
 
 /* Dense KV heads of a layer, which must be the last ones behind those of the other body; -1 when they are not. */
-static int32_t dense_kv_heads(const s2_pattern *pattern, const uint16_t *row, int32_t dense_body, int32_t other)
+static int32_t dense_kv_heads(const s2_pattern *pattern, const uint16_t *row, int32_t dense_body,
+                              int32_t other)
 {
     const int32_t n_group = pattern->n_heads / pattern->n_kv_heads;
     int32_t n_dense = 0;
@@ -95,5 +96,6 @@ bool s2_candidate_of(const s2_pattern *pattern, s2_candidate *out)
             n_others++;
         }
     }
-    return n_others == 1 && take_body(&pattern->bodies[other], out) && take_layers(pattern, dense_body, other, out);
+    return n_others == 1 && take_body(&pattern->bodies[other], out) &&
+           take_layers(pattern, dense_body, other, out);
 }

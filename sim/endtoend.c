@@ -244,9 +244,9 @@ static double products_of_projections(const s2_net *net)
  * in is read once more, with the gradient of what went out, and the gradient of what came in is written: as much as
  * forward, and what came in besides, which is half of all or more.
  */
-#define SCAN_FLOP       4.0 /* for each element of the state and token */
-#define BACKWARD_FLOP   2.0 /* of forward's */
-#define BACKWARD_MOVES  1.5
+#define SCAN_FLOP      4.0 /* for each element of the state and token */
+#define BACKWARD_FLOP  2.0 /* of forward's */
+#define BACKWARD_MOVES 1.5
 static void add_mixers(s2_around *around, double n_layers)
 {
     const s2_sim_options *const options = around->options;

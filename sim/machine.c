@@ -63,10 +63,11 @@ static s2_status check_context(const s2_pattern *pattern, const s2_sim_options *
                            "a shared context is priced for causal patterns only");
     for (int32_t layer = 0; layer < pattern->n_layers; layer++)
         if (s2_pattern_state_bytes(pattern, layer) > 0)
-            return s2_diag_set(diag, S2_EUNSUPPORTED, CODE_MACHINE, 0, 0,
-                               "layer %d keeps a state, which a GPU's tokens need from those before them: what GPUs "
-                               "that share a context send of it, and how long they wait, is not known",
-                               layer);
+            return s2_diag_set(
+                diag, S2_EUNSUPPORTED, CODE_MACHINE, 0, 0,
+                "layer %d keeps a state, which a GPU's tokens need from those before them: what GPUs "
+                "that share a context send of it, and how long they wait, is not known",
+                layer);
     return S2_OK;
 }
 

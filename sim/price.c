@@ -133,11 +133,11 @@ static s2_status check_trained_layers(const s2_net *net, s2_diag *diag)
     }
     if (alike)
         return S2_OK;
-    return s2_diag_set(
-        diag, S2_EUNSUPPORTED, CODE_SIM, 0, 0,
-        "%s has layers that have heads or an embedding of their own, or share keys: what training keeps of each "
-        "token there is not known; without --model its attention is priced",
-        net->name);
+    return s2_diag_set(diag, S2_EUNSUPPORTED, CODE_SIM, 0, 0,
+                       "%s has layers that have heads or an embedding of their own, or share keys: what "
+                       "training keeps of each "
+                       "token there is not known; without --model its attention is priced",
+                       net->name);
 }
 
 static s2_status check_options(const s2_pattern *pattern, const s2_sim_options *options, s2_diag *diag)
@@ -428,10 +428,11 @@ s2_status s2_price_largest(s2_arena *scratch, const s2_pattern *pattern, s2_sim_
             "the largest batch of a training step needs a model (--model): its weights, optimizer and "
             "activations decide");
     if (sim.training.at_least && sim.fit_batch > 0)
-        return s2_diag_set(diag, S2_EUNSUPPORTED, CODE_SIM, 0, 0,
-                           "the largest batch of a training step of %s is not known, since what the scans of its "
-                           "mixers keep is not: no more than %lld fit",
-                           options->net->name, (long long)sim.fit_batch);
+        return s2_diag_set(
+            diag, S2_EUNSUPPORTED, CODE_SIM, 0, 0,
+            "the largest batch of a training step of %s is not known, since what the scans of its "
+            "mixers keep is not: no more than %lld fit",
+            options->net->name, (long long)sim.fit_batch);
     if (sim.fit_batch == 0 && options->phase == S2_TRAIN)
         return s2_diag_set(diag, S2_EINVAL, CODE_SIM, 0, 0,
                            "a step of one sequence of %lld tokens takes %.1f GiB, and a GPU has %.1f GiB: a "

@@ -180,12 +180,13 @@ typedef enum s2_training_peak {
     S2_PEAK_LAYER,       /* another layer goes back, of a model whose layers are unlike */
     S2_N_PEAKS
 } s2_training_peak;
-const char *s2_training_peak_word(s2_training_peak peak); /* "loss", "last layer", "first layer", "update", "layer" */
+const char *
+s2_training_peak_word(s2_training_peak peak); /* "loss", "last layer", "first layer", "update", "layer" */
 
 typedef struct s2_training {
     s2_training_peak peak;
-    int32_t layer; /* that goes back then; -1: none does */
-    bool at_least; /* what the scans of mixers keep is not among the bytes, since it is not known */
+    int32_t layer;           /* that goes back then; -1: none does */
+    bool at_least;           /* what the scans of mixers keep is not among the bytes, since it is not known */
     double state_bytes;      /* weights, optimizer, and the gradients of that moment */
     double gradient_bytes;   /* of which */
     double gathered_bytes;   /* of which for the layer that runs, where GPUs divide the state */

@@ -32,10 +32,10 @@ typedef struct s2_stage {
     s2_sim_options options;
     int32_t first_layer, n_layers, n_micro, n_in_flight;
     double tokens, picked;
-    double held;     /* at any moment: weights, master weights, moments, what is gathered */
-    double gathered; /* of which */
-    double gradients, of_head;           /* of all weights, the head's */
-    double kept;                         /* by all layers */
+    double held;               /* at any moment: weights, master weights, moments, what is gathered */
+    double gathered;           /* of which */
+    double gradients, of_head; /* of all weights, the head's */
+    double kept;               /* by all layers */
     double loss, logits, first_gradient; /* the last is that of the first layer's input */
     int32_t n_kinds;
     s2_layer_bytes kinds[MOST_KINDS];
@@ -157,9 +157,9 @@ static void layers_go_back(s2_stage *stage, double gradients, bool gradients_com
                                       : layer == 0                 ? S2_PEAK_FIRST_LAYER
                                                                    : S2_PEAK_LAYER;
         gradients += gradients_come ? own.gradients : 0;
-        s2_training at = moment(stage, peak, gradients, kept, own.working, 0);
-        at.layer = stage->first_layer + layer;
-        take_fuller(at, fullest);
+        s2_training now = moment(stage, peak, gradients, kept, own.working, 0);
+        now.layer = stage->first_layer + layer;
+        take_fuller(now, fullest);
         kept -= own.kept;
     }
 }
@@ -168,9 +168,8 @@ static void layers_go_back(s2_stage *stage, double gradients, bool gradients_com
 static void go_back_first(s2_stage *stage, s2_training *fullest)
 {
     const double others = (stage->n_in_flight - 1) * stage->kept;
-    take_fuller(
-        moment(stage, S2_PEAK_LOSS, stage->of_head, others + stage->kept, stage->loss, stage->logits),
-        fullest);
+    take_fuller(moment(stage, S2_PEAK_LOSS, stage->of_head, others + stage->kept, stage->loss, stage->logits),
+                fullest);
     layers_go_back(stage, stage->of_head, true, others + stage->kept, fullest);
     take_fuller(moment(stage, S2_PEAK_UPDATE, stage->gradients, others, stage->first_gradient, 0), fullest);
 }

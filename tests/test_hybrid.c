@@ -349,8 +349,8 @@ static twin_layer twin_of(const s2_sim_options *options, int32_t layer)
 {
     const s2_net *const net = options->net;
     const s2_net_layer own = net->layers[layer];
-    const double hidden = net->hidden, tensors = net->gated ? 3 : 2,
-                 q = (double)net->n_heads * net->head_dim, k = (double)net->n_kv_heads * net->head_dim,
+    const double hidden = net->hidden, tensors = net->gated ? 3 : 2, q = (double)net->n_heads * net->head_dim,
+                 k = (double)net->n_kv_heads * net->head_dim,
                  attention = q + k + k + q + (double)net->beside / hidden,
                  packed = options->fusion == S2_EAGER ? attention / 2 : 0,
                  mixer = (double)net->mixer.weights / hidden, lse = 4.0 * net->n_heads,

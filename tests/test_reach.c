@@ -415,7 +415,8 @@ static void states_between_layers_change_nothing_of_attention(void **state)
         snprintf(text, sizeof text, "layers 2; heads 4; kv-heads 2; block 4; %s", bodies[n]);
         const s2_pattern alone = s2_parsed(&arena, text);
         snprintf(text, sizeof text,
-                 "layers 5; heads 4; kv-heads 2; block 4; %s; layers 0,2,4: state 1k; layers 0,2,4: none", bodies[n]);
+                 "layers 5; heads 4; kv-heads 2; block 4; %s; layers 0,2,4: state 1k; layers 0,2,4: none",
+                 bodies[n]);
         const s2_pattern between = s2_parsed(&arena, text);
         assert_int_equal(s2_measures_take(&arena, &alone, S2_PREFILL, 256, &plain), S2_OK);
         assert_int_equal(s2_measures_take(&arena, &between, S2_PREFILL, 256, &mixed), S2_OK);

@@ -759,7 +759,8 @@ static void dilution_is_what_counting_row_by_row_gives(void **state)
                  1 + (int)s2_rng_below(&rng, at % 3 == 0 ? 70 : 8), sink, stride,
                  s2_rng_below(&rng, 2) == 0 ? "; heads 4-7: dense" : "",
                  s2_rng_below(&rng, 2) == 0 ? "; layers 1::2: dense" : "");
-        static const char *const states[] = {"", "; layers 2: state 1k; layers 2: none", "; layers 0: state 1k",
+        static const char *const states[] = {"", "; layers 2: state 1k; layers 2: none",
+                                             "; layers 0: state 1k",
                                              "; layers 0: state 1k; layers 0 heads 0-3: none"};
         strncat(text, states[s2_rng_below(&rng, 4)], sizeof text - strlen(text) - 1);
         assert_int_equal(s2_pattern_parse(&arena, text, strlen(text), NULL, &pattern, NULL), S2_OK);
