@@ -130,7 +130,7 @@ static s2_state_sum states_of(const s2_pattern *pattern)
     return sum;
 }
 
-/* Of what computes states nothing was measured, so times are neither predicted nor bounds where they have that. */
+/* Of what computes states nothing was measured. */
 static void put_states(const s2_report_subject *subject, s2_buf *buf)
 {
     const s2_state_sum sum = states_of(subject->pattern);
@@ -140,7 +140,7 @@ static void put_states(const s2_report_subject *subject, s2_buf *buf)
                   s2_bytes_text((double)sum.bytes).text, s2_count_text(sum.n_layers, "layer").text);
     s2_buf_puts(buf,
                 subject->options->net != NULL
-                    ? "no scan was measured: each takes no less than these times have\n"
+                    ? "no scan was measured: times have what one takes at peak rates\n"
                     : "times count moving them, not their computation, which the pattern does not say\n");
 }
 
