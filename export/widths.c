@@ -388,6 +388,31 @@ static s2_status read_layer_inputs(const reader *r, s2_net *out)
     return S2_OK;
 }
 
+/* Of a type that is not in the table, keys that only layers with a state have. */
+static s2_status refuse_unknown_states(const reader *r)
+{
+    static const char *const keys[] = {"layers_block_type",
+                                       "hybrid_layer_ids",
+                                       "hybrid_override_pattern",
+                                       "attn_layer_indices",
+                                       "mamba_d_state",
+                                       "mamba_d_conv",
+                                       "ssm_state_size",
+                                       "linear_conv_kernel_dim",
+                                       "linear_attn_config",
+                                       "conv_L_cache",
+                                       "lru_width"};
+    char path[S2_DOC_PATH];
+    for (size_t n = 0; n < sizeof keys / sizeof *keys; n++)
+        if (s2_doc_has(r->doc, s2_doc_under(r->prefix, keys[n], path)))
+            return s2_doc_refuse(
+                r->doc, path, r->diag,
+                "\"%s\": some layers keep a state, and of a model_type that is not in the table "
+                "their matrices have no price here: price attention alone, without --model",
+                keys[n]);
+    return S2_OK;
+}
+
 /* A type that is not in the table is taken to be layers of attention and feed-forward. */
 static s2_status check_layers(const reader *r, const s2_source *source, const s2_model_type *type,
                               const s2_model_shape *shape, s2_model_layers *layers)
@@ -395,7 +420,7 @@ static s2_status check_layers(const reader *r, const s2_source *source, const s2
     char path[S2_DOC_PATH];
     S2_TRY(refuse_others(r));
     if (type == NULL)
-        return S2_OK;
+        return refuse_unknown_states(r);
     S2_TRY(s2_model_layers_read(source, r->prefix, shape->n_layers, layers));
     S2_TRY(refuse_idle(r, type, layers, shape));
     if ((type->flags & S2_UNPRICED) != 0 || type->rule == S2_RULE_DECODER)
