@@ -495,15 +495,18 @@ def check_worth():
 
 
 def check_models():
-    """A model without attention, or with layers that have none, is refused by what it is; an edited file is noticed."""
+    """A model without attention is refused by what it is, one with layers that have none searched in the others; an edited file is noticed."""
     configs = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data/configs")
     with open(os.path.join(folder, "rwkv.json"), "w") as out:
         json.dump({"model_type": "rwkv", "hidden_size": 2560, "num_hidden_layers": 4, "vocab_size": 1000}, out)
     for path, said in (("rwkv.json", 'of type "rwkv" has no attention'),
-                       *((os.path.join(configs, name + ".json"), "layers keep a state and read no keys")
-                         for name in ("mamba-130m", "jamba-v0.1", "minimax-text-01", "bamba-9b", "lfm2-1.2b"))):
+                       (os.path.join(configs, "mamba-130m.json"), "layers keep a state and read no keys")):
         done = subprocess.run([os.path.join(PROGRAMS, "s2"), "search", path, "--no-db", "--limit", "2"], capture_output=True, text=True, cwd=folder, timeout=900)
         near(f"{path} is refused by what it is: {done.stderr}", float(said in done.stderr and done.returncode in (2, 3) and done.stdout == ""), 1.0)
+    for name, layers, others in (("jamba-v0.1", "4::8", 28), ("minimax-text-01", "7::8", 70), ("bamba-9b", "9::9", 29), ("lfm2-1.2b", "2,5,8::2", 10)):
+        one = read_json("s2", "search", os.path.join(configs, name + ".json"), "--no-db", "--limit", "6", "--len", "16k", "--json", "-q")[0]
+        near(f"{name}: layers with attention are searched", float((one.get("attention_layers"), one.get("state_layers")) == (layers, others)), 1.0)
+        near(f"{name}: no design gives the others keys", float(len(one["front"]) > 0 and all(design["pattern"].count(": state ") == 1 and ": none" in design["pattern"] for design in one["front"])), 1.0)
     run("s2", "export", "model phi-3-small; all: local 16 | stride 8 phase head+1", "--to", "vllm", "--len", "8k", "-o", "edit.json", "--no-db", "--force", cwd=folder)
     with open(os.path.join(folder, "edit.json")) as file:
         text = file.read()
