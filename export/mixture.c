@@ -339,8 +339,8 @@ static s2_status read_layers(reader *r, const char *type, s2_net *net)
     S2_TRY(take_each(r, "moe_layer_freq", "number", take_flag, &layers));
     S2_TRY(take_each(r, "mlp_layer_types", "word", take_word, &layers));
     find_rule(&layers, net);
-    if (net->mixture.first == 0 && net->mixture.every == 1)
-        return S2_OK;
+    if (net->mixture.first == 0 && net->mixture.every == 1 && !net->unlike)
+        return S2_OK; /* no layer is without experts */
     return read_first(r, names, 1, S2_MOST_FFN, &net->mixture.plain_ffn);
 }
 
