@@ -96,11 +96,11 @@ static double mixer_elements(const s2_sim_options *options)
     return 2.0 * net->hidden + (double)net->mixer.weights / net->hidden / options->n_ranks;
 }
 
-double s2_activations_passing(const s2_sim_options *options)
+double s2_activations_passing(const s2_sim_options *options, double picked)
 {
-    const double inner = s2_inner_widest(options, 1), feed_forward = options->fusion == S2_EAGER
-                                                                         ? all_elements(options, inner)
-                                                                         : 2.0 * options->net->hidden + inner;
+    const double inner = s2_inner_widest(options, picked),
+                 feed_forward = options->fusion == S2_EAGER ? all_elements(options, inner)
+                                                            : 2.0 * options->net->hidden + inner;
     return S2_HIDDEN_BYTES * fmax(fmax(attention_elements(options) + sent_width(options), feed_forward),
                                   mixer_elements(options));
 }

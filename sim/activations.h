@@ -21,8 +21,11 @@
 
 #include "sim/price.h"
 
-/* In inference: the most that a layer holds of a token that passes through it; and a token's logits, in fp32. */
-double s2_activations_passing(const s2_sim_options *options);
+/*
+ * In inference: the most that a layer holds of a token that passes through it, where so many times more experts are
+ * picked on this GPU than on the mean; and a token's logits, in fp32.
+ */
+double s2_activations_passing(const s2_sim_options *options, double picked);
 double s2_activations_chosen(const s2_sim_options *options);
 
 /*

@@ -7,6 +7,7 @@
 #include "sim/activations.h"
 #include "sim/attention.h"
 #include "sim/endtoend.h"
+#include "sim/experts.h"
 #include "sim/growth.h"
 #include "sim/share.h"
 
@@ -21,8 +22,9 @@ double s2_capacity_pass(const s2_sim_options *options, double n_tok, double n_lo
 {
     if (options->net == NULL)
         return 0;
-    return n_tok * s2_activations_passing(options) + n_logits * s2_activations_chosen(options) +
-           s2_activations_parts(options);
+    const double picked = s2_experts_deal(options, n_tok / options->n_context).imbalance;
+    return n_tok * s2_activations_passing(options, picked) +
+           options->n_context * (n_logits * s2_activations_chosen(options) + s2_activations_parts(options));
 }
 
 /*
@@ -45,7 +47,7 @@ static double activations_at(const s2_sim_options *options, int64_t batch, int64
     return s2_capacity_pass(options, (double)(n_seqs * n_tok), (double)(n_seqs * (decode ? n_tok : 1)));
 }
 
-double s2_sim_activation_bytes(const s2_sim_options *options)
+double s2_capacity_activations(const s2_sim_options *options)
 {
     return activations_at(options, options->batch, options->len_tok) / options->n_context;
 }

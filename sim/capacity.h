@@ -25,8 +25,14 @@ s2_status s2_capacity_peaks(s2_arena *arena, const s2_pattern *pattern, const s2
 /* Bytes of device memory left by the weights, 0 where these alone do not fit. */
 double s2_capacity_room(const s2_sim_options *options);
 
-/* What a GPU holds beside weights and caches in a pass of so many tokens of inference; 0 without a net. */
+/*
+ * What the GPUs that share a context hold together beside weights and caches in a pass of so many tokens of inference;
+ * 0 without a net. Tokens are shared out; logits and the parts of a decode step count on each.
+ */
 double s2_capacity_pass(const s2_sim_options *options, double n_tok, double n_logits);
+
+/* The same of what is asked for, on one GPU that has all layers. */
+double s2_capacity_activations(const s2_sim_options *options);
 
 /* How much of a GPU's cache finds no room beside weights and activations. */
 double s2_capacity_beyond(const s2_sim_options *options, double cache_bytes);

@@ -52,7 +52,7 @@ s2_expert_price s2_experts_deal(const s2_sim_options *options, double tokens)
         .read = largest_of(n, each, 1 - pow(1 - picked, n * tokens)),
     };
     s2_expert_price out = dealt;
-    out.imbalance = n > 1 ? dealt.picks / mean : 1;
+    out.imbalance = n > 1 && mean > 0 ? dealt.picks / mean : 1;
     return out;
 }
 

@@ -209,9 +209,9 @@ static s2_status price_pieces(const s2_machine_run *run, const s2_pattern *layer
 
 /* ---- keys and values that are sent */
 
-/* K and V of a layer in one forward pass: what each GPU sends and is sent. */
+/* K and V of a layer in one forward pass: what each GPU sends and is sent; and what it sends in a whole step. */
 typedef struct s2_traffic {
-    double sent[MOST_CONTEXT], received[MOST_CONTEXT];
+    double sent[MOST_CONTEXT], received[MOST_CONTEXT], in_step[MOST_CONTEXT];
     double most; /* either way, by any of them */
 } s2_traffic;
 
@@ -229,35 +229,83 @@ static void add_traffic(s2_traffic *sum, int32_t from, int32_t to, double bytes)
     sum->most = fmax(sum->most, fmax(sum->sent[from], sum->received[to]));
 }
 
+/* Forward passes of a step. */
+static double n_forward(const s2_sim_options *options)
+{
+    return options->phase == S2_TRAIN && options->recompute ? 2 : 1;
+}
+
+/* How often K and V of a layer, or gradients as large, take the link in a step. */
+static double n_rounds(const s2_sim_options *options)
+{
+    return n_forward(options) + (options->phase != S2_TRAIN ? 0 : options->cut == S2_CUT_ZIGZAG ? 2 : 1);
+}
+
+/* Going back a contiguous part returns gradients for the keys that it was sent. */
+static void count_step(const s2_sim_options *options, s2_traffic *traffic)
+{
+    const double back = n_rounds(options) - n_forward(options);
+    for (int32_t rank = 0; rank < options->n_context; rank++)
+        traffic->in_step[rank] = n_forward(options) * traffic->sent[rank] + back * traffic->received[rank];
+}
+
+static void take_most(const s2_traffic *own, s2_traffic *most)
+{
+    for (int32_t rank = 0; rank < MOST_CONTEXT; rank++) {
+        most->sent[rank] = fmax(most->sent[rank], own->sent[rank]);
+        most->received[rank] = fmax(most->received[rank], own->received[rank]);
+        most->in_step[rank] = fmax(most->in_step[rank], own->in_step[rank]);
+    }
+    most->most = fmax(most->most, own->most);
+}
+
 /* All tokens but a GPU's own pass through it. */
 static void go_round(const s2_machine_run *run, const s2_pattern *layer, s2_traffic *out)
 {
     const double c = run->options->n_context, tokens = (double)run->options->len_tok;
     for (int32_t rank = 0; rank < run->options->n_context; rank++)
         add_traffic(out, rank, rank, (c - 1) / c * tokens * slot_bytes(run, layer));
+    count_step(run->options, out);
 }
 
 /*
- * Each is sent the earlier keys that one of its queries, or a later one, reads: those that a cache keeps at its first
- * token, from each GPU that has some.
+ * Of one share of the heads: each part is sent the earlier keys that a cache keeps at its first token, from each GPU
+ * that has some.
  */
-static s2_status send_earlier(const s2_machine_run *run, const s2_pattern *layer, s2_traffic *out)
+static s2_status send_share(const s2_machine_run *run, const s2_classes *classes, s2_traffic *out)
 {
     const s2_sim_options *const options = run->options;
-    const double elems = (double)layer->n_kv_heads * layer->head_dim, slot = slot_bytes(run, layer);
-    s2_classes classes;
-    S2_TRY(s2_classes_build(run->scratch, layer, S2_PREFILL, &classes));
-    classes.work_left = run->work_left;
+    const double elem_bytes = 2.0 * s2_dtype_bytes(options->dtype) * (double)run->micro_batch;
+    *out = (s2_traffic){0};
     for (int32_t to = 1; to < options->n_context; to++) {
         const int64_t begin = part_begin(options, options->n_context, to);
         int64_t later = 0;
         for (int32_t from = to - 1; from >= 0; from--) {
             int64_t kept;
-            S2_TRY(
-                s2_kv_head_pages(&classes, part_begin(options, options->n_context, from), begin, 1, &kept));
-            add_traffic(out, from, to, (double)(kept - later) / elems * slot);
+            S2_TRY(s2_kv_head_pages(classes, part_begin(options, options->n_context, from), begin, 1, &kept));
+            add_traffic(out, from, to, (double)(kept - later) * elem_bytes);
             later = kept;
         }
+    }
+    count_step(options, out);
+    return S2_OK;
+}
+
+/* Of the GPUs that share the heads of a part, each time the one that has most. */
+static s2_status send_earlier(const s2_machine_run *run, const s2_pattern *layer, s2_traffic *out)
+{
+    s2_classes classes;
+    S2_TRY(s2_classes_build(run->scratch, layer, S2_PREFILL, &classes));
+    classes.work_left = run->work_left;
+    for (int32_t rank = 0; rank < run->options->n_ranks; rank++) {
+        s2_share_heads heads;
+        s2_share share;
+        s2_traffic own;
+        S2_TRY(s2_share_deal(run->scratch, layer->n_heads, layer->n_kv_heads, run->options->n_ranks, rank,
+                             NULL, &heads));
+        S2_TRY(s2_share_classes(run->scratch, &classes, &heads, 0, classes.n_layer_classes, &share));
+        S2_TRY(send_share(run, &share.classes, &own));
+        take_most(&own, out);
     }
     return S2_OK;
 }
@@ -350,25 +398,6 @@ static double both(s2_directions us)
     return us.forward + us.backward;
 }
 
-/* Forward passes of a step. */
-static double n_forward(const s2_sim_options *options)
-{
-    return options->phase == S2_TRAIN && options->recompute ? 2 : 1;
-}
-
-/* How often K and V of a layer, or gradients as large, take the link in a step. */
-static double n_rounds(const s2_sim_options *options)
-{
-    return n_forward(options) + (options->phase != S2_TRAIN ? 0 : options->cut == S2_CUT_ZIGZAG ? 2 : 1);
-}
-
-/* Going back a contiguous part returns gradients for the keys that it was sent. */
-static double sent_by(const s2_sim_options *options, const s2_traffic *traffic, int32_t rank)
-{
-    const double back = n_rounds(options) - n_forward(options);
-    return n_forward(options) * traffic->sent[rank] + back * traffic->received[rank];
-}
-
 /* Dense attention: a contiguous part is sent all that is earlier, and sends its own to all that are later. */
 static double dense_link_bytes(const s2_machine_run *run, const s2_pattern *layer, int32_t rank)
 {
@@ -414,7 +443,7 @@ static s2_status ring_of_layer(const s2_machine_run *run, const s2_pattern *laye
         most.mean_us += own.time_us * (ratio.time_us + again) / c;
         most.dram_bytes += own.dram_bytes * ratio.time_us;
         most.l2_bytes += own.l2_bytes * ratio.time_us;
-        most.sent_bytes = fmax(most.sent_bytes, sent_by(options, &traffic, rank));
+        most.sent_bytes = fmax(most.sent_bytes, traffic.in_step[rank]);
     }
     most.compute_us = both(compute) + again * compute.forward;
     most.link_us = n_rounds(options) * traffic.most / rate;
@@ -555,6 +584,18 @@ void s2_machine_stage(const s2_sim_options *options, int32_t n_layers, int32_t n
     net->mixture.from_layer = stage_begin(options, n_layers, nth);
     net->n_layers = stage_begin(options, n_layers, nth + 1) - net->mixture.from_layer;
     out->net = net;
+}
+
+double s2_sim_activation_bytes(const s2_sim_options *options)
+{
+    double most = options->n_stages == 1 ? s2_capacity_activations(options) : 0;
+    for (int32_t nth = 0; nth < options->n_stages && options->n_stages > 1; nth++) {
+        s2_net net;
+        s2_sim_options own;
+        s2_machine_stage(options, options->net != NULL ? options->net->n_layers : 1, nth, &net, &own);
+        most = fmax(most, s2_capacity_activations(&own));
+    }
+    return most;
 }
 
 static s2_status stage_init(const s2_machine_run *run, int32_t nth, s2_stage *out)

@@ -1363,9 +1363,11 @@ static void a_pipeline_spills_what_its_stages_do(void **state)
             s2_sim_options own;
             s2_pattern layers;
             s2_machine_stage(&options, pattern.n_layers, n, &own_net, &own);
-            const double room =
-                s2_sim_memory_bytes(&own) - s2_sim_activation_bytes(&own); /* of a microbatch */
-            own.n_stages = 1;
+            s2_sim_options micro = own;
+            int32_t n_micro;
+            s2_sim_microbatches(&options, &n_micro, &micro.batch);
+            own.n_stages = micro.n_stages = 1;
+            const double room = s2_sim_memory_bytes(&own) - s2_sim_activation_bytes(&micro);
             assert_int_equal(s2_share_layers(&arena, &pattern, pattern.n_layers * n / options.n_stages,
                                              pattern.n_layers * (n + 1) / options.n_stages, &layers, NULL),
                              S2_OK);
