@@ -112,6 +112,7 @@ needs g++ select && later select "$make" -s check-select
 later record "$make" -s check-record
 needs python3 crowd && later crowd "$make" -s campaign-crowd MINUTES=0.05
 needs python3 places && later places S2_PART=0/3 "$make" -s campaign-places
+needs python3 oracle && later oracle "$make" -s campaign-oracle N=250
 needs python3 moving && later moving "$make" -s campaign-moving MINUTES=0.2
 needs python3 forge && later forge "$make" -s campaign-forge N=400
 needs python3 python && later python "$make" -s check-python
