@@ -12,6 +12,7 @@
 #include "cli/color.h"
 #include "cli/explain.h"
 #include "cli/input.h"
+#include "cli/limit.h"
 #include "cli/options.h"
 #include "coverage/certificate.h"
 #include "pattern/layers.h"
@@ -32,7 +33,8 @@ typedef struct s2_check_args {
     bool pair;
     int64_t pair_q_tok;
     int64_t pair_k_tok;
-    int64_t query_tok; /* from --query; -1: not given */
+    int64_t query_tok;   /* from --query; -1: not given */
+    s2_limit_pool *pool; /* steps of proofs, which all patterns share */
 } s2_check_args;
 
 /* "1088,64": tokens below the context cap. */
@@ -141,14 +143,40 @@ static void refuse_ranks(s2_cli *cli, const s2_check_args *check, const s2_patte
                 check->requirements[r].arg, check->requirements[r].arg, pattern->n_heads);
 }
 
+/* Within the pattern's part of the steps. */
+static s2_status prove(s2_cli *cli, const s2_check_args *check, const s2_pattern *pattern,
+                       s2_finding *findings)
+{
+    int64_t work_left = s2_limit_take(check->pool, S2_PROVE_STEPS);
+    const s2_prove_options options = {.n_tok = check->n_tok, .work_left = &work_left};
+    const s2_status status =
+        s2_prove(&cli->arena, pattern, check->requirements, check->n_requirements, &options, findings);
+    s2_limit_spent(check->pool, work_left);
+    return status;
+}
+
+/* Alone the pattern would have had more steps. */
+static void say_short(s2_cli *cli, const s2_check_args *check, const char *name, const s2_finding *findings)
+{
+    const bool shared = check->pool->taken >= 0 && check->pool->taken < S2_PROVE_STEPS;
+    for (int32_t f = 0; shared && f < check->n_requirements; f++) {
+        if (findings[f].verdict != S2_UNKNOWN || findings[f].reason != S2_REASON_LIMIT)
+            continue;
+        s2_cli_error(cli, "%s: not decided within its part of the steps", name);
+        s2_limit_hint(cli, check->pool);
+        return;
+    }
+}
+
 static s2_exit decide(s2_cli *cli, const s2_check_args *check, const s2_pattern *pattern,
                       s2_finding *findings)
 {
     const s2_prove_options options = {.n_tok = check->n_tok};
     const bool by_enumeration = strcmp(check->engine, "enumerate") == 0;
     s2_finding second[S2_MOST_REQUIREMENTS];
-    s2_status status = (by_enumeration ? s2_enumerate : s2_prove)(&cli->arena, pattern, check->requirements,
-                                                                  check->n_requirements, &options, findings);
+    s2_status status = by_enumeration ? s2_enumerate(&cli->arena, pattern, check->requirements,
+                                                     check->n_requirements, &options, findings)
+                                      : prove(cli, check, pattern, findings);
     if (status == S2_OK && strcmp(check->engine, "both") == 0) {
         status =
             s2_enumerate(&cli->arena, pattern, check->requirements, check->n_requirements, &options, second);
@@ -300,6 +328,7 @@ static s2_exit check_one(s2_cli *cli, const s2_check_args *check, const char *op
     S2_CLI_TRY(decide(cli, check, &input.pattern, findings));
     const int64_t wall_us = s2_steady_ns() / 1000 - started_us;
     S2_CLI_TRY(print_findings(cli, check, &input, operand, findings));
+    say_short(cli, check, operand, findings);
     const s2_exit certified = write_certificate(cli, check, &input.pattern, findings);
     const s2_exit recorded = record(cli, check, &input, findings, wall_us);
     const s2_verdict verdict = s2_findings_verdict(findings, check->n_requirements);
@@ -325,9 +354,13 @@ s2_exit s2_cmd_check(s2_cli *cli, int argc, char **argv)
         s2_cli_error(cli, "expected a PATTERN");
         return S2_EXIT_USAGE;
     }
+    s2_limit_pool pool = s2_limit_share(S2_PROVE_STEPS, args.n_operands);
     s2_exit code = S2_EXIT_OK;
+    check.pool = &pool;
     for (int32_t n = 0; n < args.n_operands; n++) {
+        const s2_arena_mark_t mark = s2_arena_mark(&cli->arena);
         const s2_exit one = check_one(cli, &check, args.operands[n]);
+        s2_arena_rewind(&cli->arena, mark);
         if (one == S2_EXIT_USAGE)
             return one;
         code = s2_exit_combine(code, one);

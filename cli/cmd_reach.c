@@ -292,7 +292,10 @@ s2_exit s2_cmd_reach(s2_cli *cli, int argc, char **argv)
     s2_args args;
     S2_CLI_TRY(s2_args_parse(cli, "reach", argc, argv, &args));
     s2_exit code = S2_EXIT_OK;
-    for (int32_t n = 0; n < args.n_operands; n++)
+    for (int32_t n = 0; n < args.n_operands; n++) {
+        const s2_arena_mark_t mark = s2_arena_mark(&cli->arena);
         code = s2_exit_combine(code, report_operand(cli, &args, args.operands[n]));
+        s2_arena_rewind(&cli->arena, mark);
+    }
     return code;
 }

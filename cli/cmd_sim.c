@@ -34,9 +34,10 @@ typedef struct s2_sim_run_state {
     bool all_phases;          /* --phase all: a line for each */
     s2_sim_requests requests; /* --requests; n 0: none */
     s2_serving serving;
-    const s2_format *stack;  /* --stack; NULL: that of the file */
-    s2_buf holed, undecided; /* --compare: whose union is violated, or not known */
-    int64_t work_left;       /* of all phases of a pattern, or of all methods of --compare */
+    const s2_format *stack;            /* --stack; NULL: that of the file */
+    s2_buf holed, undecided, unproved; /* --compare: whose union is violated, is data, takes too many steps */
+    s2_limit_pool pool;                /* of all patterns, and of the methods of --compare as one more */
+    int64_t work_left;                 /* of all phases of a pattern, or of all methods of --compare */
     bool largest; /* --batch max: the largest batch that fits, for the pattern and for the dense one */
 } s2_sim_run_state;
 
@@ -290,13 +291,13 @@ static void add_name(const char *name, s2_buf *buf)
 static s2_exit judge_union(s2_sim_run_state *state, const char *name, const s2_pattern *pattern)
 {
     static const s2_requirement asked = {S2_UNION, 0, true};
-    const s2_prove_options options = {.n_tok = state->options.len_tok};
+    const s2_prove_options options = {.n_tok = state->options.len_tok, .work_left = &state->work_left};
     s2_finding finding;
     const s2_status status = s2_prove(&state->cli->arena, pattern, &asked, 1, &options, &finding);
-    if (status != S2_OK && status != S2_ELIMIT)
+    if (status != S2_OK)
         return s2_cli_fail(state->cli, status, name);
-    if (status == S2_ELIMIT || finding.verdict == S2_UNKNOWN)
-        add_name(name, &state->undecided);
+    if (finding.verdict == S2_UNKNOWN)
+        add_name(name, finding.reason == S2_REASON_LIMIT ? &state->unproved : &state->undecided);
     else if (finding.verdict == S2_VIOLATED)
         add_name(name, &state->holed);
     return S2_EXIT_OK;
@@ -311,6 +312,10 @@ static s2_exit print_unions(s2_sim_run_state *state)
     if (state->undecided.len > 0)
         s2_buf_printf(&buf, "union not decided, the keys are chosen at run time: %s\n",
                       state->undecided.data);
+    if (state->unproved.len > 0)
+        s2_buf_printf(&buf, "union not decided, the proof takes more steps than are allowed: %s\n",
+                      state->unproved.data);
+    s2_buf_release(&state->unproved);
     s2_buf_release(&state->holed);
     s2_buf_release(&state->undecided);
     return s2_cli_print(state->cli, &buf);
@@ -345,7 +350,8 @@ static s2_exit price(s2_sim_run_state *state, const s2_input *input, const char 
                                        &options, format, linear ? "no linear state was trained" : NULL};
     s2_status status = s2_pattern_hash(input != NULL ? &input->pattern : pattern, hash);
     if (status == S2_OK && state->requests.n > 0)
-        return s2_requests_answer(cli, &subject, &state->serving, &state->requests, state->json);
+        return s2_requests_answer(cli, &subject, &state->serving, &state->requests, &state->pool,
+                                  state->json);
     if (status == S2_OK)
         status = state->largest && !is_hopeless(state, &options)
                      ? s2_price_largest(&cli->arena, pattern, &options, &sim, &diag)
@@ -433,7 +439,6 @@ static s2_exit begin_phases(s2_sim_run_state *state, const char *name)
 static s2_exit price_operand(s2_sim_run_state *state, const char *operand, s2_pattern *first)
 {
     s2_input input;
-    state->work_left = S2_WORK_STEPS;
     state->cli->most.n_tok = state->cli->sized.n_tok = 0; /* what the file before said */
     S2_CLI_TRY(s2_input_read(state->cli, operand, &input));
     S2_CLI_TRY(begin_report(state, &input.pattern, first->n_heads == 0));
@@ -467,7 +472,6 @@ static s2_exit price_baselines(s2_sim_run_state *state, const s2_pattern *like)
     s2_exit code = S2_EXIT_OK;
     s2_diag alike = {0};
     const s2_baseline *baseline;
-    state->work_left = S2_WORK_STEPS;
     const s2_status same = s2_pattern_require_alike(like, "each method of --compare", &alike);
     if (same != S2_OK)
         return s2_cli_refuse(state->cli, same, &alike);
@@ -491,6 +495,40 @@ static s2_exit price_baselines(s2_sim_run_state *state, const s2_pattern *like)
         code = s2_exit_combine(code, one);
         s2_buf_release(&text);
     }
+    return code;
+}
+
+/* With several, planning spends from the steps of its pattern too: what each price may plan is much for many. */
+static void begin_steps(s2_sim_run_state *state, bool compare)
+{
+    const int32_t n = state->args.n_operands + compare;
+    const int64_t several = n > 1 ? 2 * S2_WORK_STEPS : S2_WORK_STEPS;
+    state->pool = s2_limit_share(state->requests.n > 0 ? S2_SERVE_STEPS : several, n);
+    state->options.plan_left = state->pool.n_inputs > 1 ? &state->work_left : NULL;
+}
+
+/* An operand, or with none the methods of --compare. */
+static s2_exit price_in_share(s2_sim_run_state *state, const char *operand, s2_pattern *first)
+{
+    if (state->requests.n > 0)
+        return price_operand(state, operand, first);
+    state->work_left = s2_limit_take(&state->pool, S2_WORK_STEPS);
+    const s2_exit code =
+        operand != NULL ? price_operand(state, operand, first) : price_baselines(state, first);
+    if (!s2_work_goes_on(&state->work_left) && code == S2_EXIT_UNDECIDED && state->pool.n_inputs > 1)
+        s2_limit_hint(state->cli, &state->pool);
+    s2_limit_spent(&state->pool, state->work_left);
+    return code;
+}
+
+/* What one leaves in memory is released, but for the first pattern, which the others are compared with. */
+static s2_exit price_share(s2_sim_run_state *state, const char *operand, s2_pattern *first)
+{
+    const s2_arena_mark_t mark = s2_arena_mark(&state->cli->arena);
+    const bool is_first = first->n_heads == 0;
+    const s2_exit code = price_in_share(state, operand, first);
+    if (!is_first)
+        s2_arena_rewind(&state->cli->arena, mark);
     return code;
 }
 
@@ -676,9 +714,10 @@ s2_exit s2_cmd_sim(s2_cli *cli, int argc, char **argv)
     state->table = !state->all_phases && (compare || state->args.n_operands > 1);
     s2_exit code = S2_EXIT_OK;
     s2_pattern first = {0};
+    begin_steps(state, compare);
     for (int32_t n = 0; n < state->args.n_operands; n++)
-        code = s2_exit_combine(code, price_operand(state, state->args.operands[n], &first));
+        code = s2_exit_combine(code, price_share(state, state->args.operands[n], &first));
     if (compare && first.n_heads != 0)
-        code = s2_exit_combine(code, price_baselines(state, &first));
+        code = s2_exit_combine(code, price_share(state, NULL, &first));
     return compare && !state->json ? s2_exit_combine(code, print_unions(state)) : code;
 }

@@ -10,8 +10,10 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/arith.h"
 #include "cli/options.h"
 
+enum { A_PART = 8 }; /* of what nobody else has been promised */
 enum { USUAL_SECONDS = 10, MOST_SECONDS = 1000000 };
 enum { USUAL_MIB = 1000, MOST_MIB = 1 << 24, MIB = 1 << 20, LOOK_EVERY_BYTES = 8 * MIB };
 
@@ -104,14 +106,43 @@ s2_exit s2_limit_begin(s2_cli *cli)
     return S2_EXIT_OK;
 }
 
-int64_t s2_limit_seconds(void)
+/* As many as given for the usual time, in proportion to what is allowed. */
+static int64_t steps_allowed(int64_t n_steps)
 {
-    return most_seconds;
+    return n_steps * most_seconds / USUAL_SECONDS;
 }
 
-int64_t s2_limit_steps(int64_t n_steps)
+s2_limit_pool s2_limit_share(int64_t n_steps, int32_t n_inputs)
 {
-    return n_steps / USUAL_SECONDS * most_seconds;
+    const int64_t left = steps_allowed(n_steps);
+    return (s2_limit_pool){.left = left,
+                           .even = left / 2 / s2_max_i32(n_inputs, 1),
+                           .taken = -1,
+                           .n_inputs = n_inputs,
+                           .n_to_come = n_inputs};
+}
+
+int64_t s2_limit_take(s2_limit_pool *pool, int64_t most)
+{
+    const int64_t beside = s2_max_i64(pool->left - pool->even * pool->n_to_come, 0);
+    const int64_t share =
+        pool->n_to_come > 1 ? pool->even + beside / s2_min_i32(pool->n_to_come, A_PART) : pool->left;
+    pool->n_to_come--;
+    pool->taken = pool->n_inputs > 1 ? s2_max_i64(s2_min_i64(share, most), 1) : most;
+    return pool->taken;
+}
+
+void s2_limit_spent(s2_limit_pool *pool, int64_t left)
+{
+    pool->left = s2_max_i64(pool->left - pool->taken + s2_max_i64(left, 0), 0);
+}
+
+void s2_limit_hint(s2_cli *cli, const s2_limit_pool *pool)
+{
+    s2_cli_hint(cli, "%sS2_CPU_SECONDS=%lld allows more",
+                pool->n_inputs > 1 ? "the patterns of a command share its steps: ask for this one alone, or "
+                                   : "",
+                (long long)most_seconds * 10);
 }
 
 void s2_limit_lift(void)

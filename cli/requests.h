@@ -4,7 +4,7 @@
 #ifndef S2_CLI_REQUESTS_H
 #define S2_CLI_REQUESTS_H
 
-#include "cli/cli.h"
+#include "cli/limit.h"
 #include "report/report.h"
 #include "sim/requests.h"
 
@@ -14,8 +14,8 @@ s2_exit s2_requests_read(s2_cli *cli, const char *path, s2_sim_requests *out);
 /* Tokens of the longest request, prompt and output. */
 int64_t s2_requests_longest(const s2_sim_requests *requests);
 
-/* Serves both sides and prints a page, or a JSON object. */
+/* Serves both sides and prints a page, or a JSON object. Its steps are the pattern's part of the pool. */
 s2_exit s2_requests_answer(s2_cli *cli, const s2_report_subject *subject, const s2_serving *serving,
-                           const s2_sim_requests *requests, bool json);
+                           const s2_sim_requests *requests, s2_limit_pool *pool, bool json);
 
 #endif /* S2_CLI_REQUESTS_H */

@@ -123,7 +123,7 @@ static bool reads_itself(const s2_grid *grid, const s2_view *view, int64_t q_uni
            s2_mask_allows(mask, view->head, q_unit, q_unit);
 }
 
-/* OR the keys of query unit q into row. */
+/* OR the keys of query unit q into row. S2_ELIMIT where no work is left: then the row lacks some of them. */
 static s2_status add_row(s2_grid *grid, const s2_view *view, int64_t q_unit, uint64_t *row)
 {
     const s2_mask *const mask = row_mask(grid, view);
@@ -135,10 +135,10 @@ static s2_status add_row(s2_grid *grid, const s2_view *view, int64_t q_unit, uin
     int64_t q_tok = (q_unit + 1) * grid->unit - 1;
     q_tok = q_tok < grid->search->n_tok ? q_tok : grid->search->n_tok - 1;
     int64_t n_runs;
-    S2_TRY(s2_view_row_whole(view, q_tok, grid->search->n_tok, NULL, &grid->runs, &grid->cap, &n_runs));
+    S2_TRY(s2_view_row_whole(view, q_tok, grid->search->n_tok, &grid->search->work_left, &grid->runs,
+                             &grid->cap, &n_runs));
     for (int64_t r = 0; r < n_runs; r++)
         set_bits(row, grid->runs[r].begin / grid->unit, s2_ceil_div(grid->runs[r].end, grid->unit));
-    grid->search->work_left -= n_runs * view->n_atoms;
     return S2_OK;
 }
 
@@ -426,7 +426,7 @@ static s2_status unreached(s2_grid *grid, const s2_view *views, int32_t n_layers
     return S2_OK;
 }
 
-/* Open a grid, run one question on it, close it. */
+/* Open a grid, run one question on it, close it. Nothing is said of a row that was not read whole. */
 #define ON_GRID(search, views, n, call)                                                                      \
     do {                                                                                                     \
         const s2_arena_mark_t grid_mark_ = s2_arena_mark((search)->scratch);                                 \
@@ -435,6 +435,8 @@ static s2_status unreached(s2_grid *grid, const s2_view *views, int32_t n_layers
         s2_status grid_status_ = grid_init((search), (views), (n), &grid);                                   \
         if (grid_status_ == S2_OK)                                                                           \
             grid_status_ = (call);                                                                           \
+        best.limited |= grid_status_ == S2_ELIMIT;                                                           \
+        grid_status_ = grid_status_ == S2_ELIMIT ? S2_OK : grid_status_;                                     \
         s2_free(grid.runs);                                                                                  \
         s2_arena_rewind((search)->scratch, grid_mark_);                                                      \
         if (grid_status_ == S2_OK)                                                                           \

@@ -3,12 +3,13 @@
 #include <string.h>
 
 #include "base/arith.h"
+#include "base/work.h"
 #include "coverage/bits.h"
 #include "coverage/columns.h"
 #include "pattern/layers.h"
 
 /* Steps of up to 5 ns: less than 10 s on one core. */
-static const int64_t DEFAULT_WORK = INT64_C(1600000000);
+enum { AN_ATOM = 256 }; /* steps of a part for each atom, as many as it has bytes */
 static const int64_t PART_WORK = INT64_C(1) << 29;
 /* Contexts tried by bitset when a property is asked for every length but no theorem applies. */
 enum { TRIAL_BLOCKS = 128, TRIAL_TOKENS = 4096, TRIAL_LEAST_BLOCKS = 8 };
@@ -826,12 +827,19 @@ s2_status s2_prove(s2_arena *arena, const s2_pattern *pattern, const s2_requirem
         S2_TRY(check_requirement(pattern, &requirements[r]));
     s2_arena scratch = {0};
     s2_prover prover = {.arena = arena, .scratch = &scratch, .pattern = pattern};
-    prover.work_left = options->work_limit > 0 ? options->work_limit : DEFAULT_WORK;
+    prover.work_left = options->work_limit > 0 ? options->work_limit : S2_PROVE_STEPS;
+    if (options->work_left != NULL)
+        prover.work_left = s2_max_i64(s2_min_i64(prover.work_left, *options->work_left), 1);
+    const int64_t allowed = prover.work_left;
     prover.part_work_left = PART_WORK;
     prover.atoms_left = s2_min_i64(prover.work_left, MOST_ATOMS); /* folding an atom is a step too */
+    if (allowed < S2_PROVE_STEPS && options->work_left != NULL)
+        prover.atoms_left =
+            s2_min_i64(allowed / AN_ATOM, MOST_ATOMS); /* who has a part has that of memory too */
     prover.n_tok = s2_prove_scope(pattern, options->n_tok);
     s2_finding *const decided = S2_NEW(&scratch, s2_finding, n);
     const s2_status status = decided != NULL ? prove_all(&prover, requirements, n, decided) : S2_ENOMEM;
+    (void)s2_work_spend(options->work_left, allowed - s2_max_i64(prover.work_left, -1));
     if (status == S2_OK && n > 0)
         memcpy(findings, decided, (size_t)n * sizeof *findings);
     s2_arena_release(&scratch);

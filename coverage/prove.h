@@ -86,9 +86,12 @@ typedef struct s2_finding {
     bool undecided;      /* violated, and some other layer was not decided */
 } s2_finding;
 
+/* What one proof takes at most, unless its caller allows less. */
+#define S2_PROVE_STEPS INT64_C(1600000000)
 typedef struct s2_prove_options {
     int64_t n_tok;      /* S2_OPEN (every length), or 1 .. S2_LIMIT_CONTEXT_TOK */
-    int64_t work_limit; /* elementary steps; 0: the default, a few seconds */
+    int64_t work_limit; /* elementary steps; 0: S2_PROVE_STEPS, a few seconds */
+    int64_t *work_left; /* of several proofs (base/work.h), which this one spends from; NULL: its own */
 } s2_prove_options;
 
 /*

@@ -162,9 +162,9 @@ campaign-recover: $(B)/s2
 ## campaign-kill: processes killed while they write, create, migrate, back up and recover (goes on where it stopped; N=10000, S2_SEED=N, MINUTES=N)
 campaign-kill: $(B)/tests/test_faults
 	S2_TEST='killed*' CHUNK=625 CASES=$(or $(N),10000) tests/million.sh $< build/kills.done $(or $(S2_SEED),700000)
-## campaign-hostile: hostile patterns through every command (CASES=1000 S2_SEED=1): stated exit codes, 10 s, 1 GiB
+## campaign-hostile: hostile patterns through every command (CASES=1000 S2_SEED=1): stated exit codes, 10 s, 1 GiB (MANY=24: so many in each command)
 campaign-hostile: $(B)/s2
-	@S2_CPU_SECONDS=$(or $(CPU_SECONDS),10) S2_MEMORY_MIB=1000 python3 tests/hostile.py $(B)/s2 --cases $(or $(CASES),1000) --seed $(or $(S2_SEED),1)
+	@S2_CPU_SECONDS=$(or $(CPU_SECONDS),10) S2_MEMORY_MIB=1000 python3 tests/hostile.py $(B)/s2 $(if $(MANY),--many $(MANY),--cases $(or $(CASES),1000)) --seed $(or $(S2_SEED),1)
 ## campaign-crowd: eight writers, four readers and a screen on one database (MINUTES=60, S2_SEED=N)
 campaign-crowd: $(B)/s2
 	python3 tests/crowd.py $< $(or $(MINUTES),60) $(or $(S2_SEED),1)

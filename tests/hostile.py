@@ -5,11 +5,16 @@ A command answers, or ends with a stated exit code and a word, within S2_CPU_SEC
 Where all heads differ it must be steps that end it, counted where the work is done: there the net that ends any command
 of one page is at 60 s, and nothing may fall into it, but for commands on several patterns, and for requests, whose
 steps grow with the time that is allowed: what ends them is their time, which is that of one.
-usage: hostile.py S2 [--cases N] [--seed N] [--only COMMAND] [--case N]   the last line is "N passed, N failed"
+--many N puts N of them, and a tame one before and behind, into one call of each command that takes several (the program's own
+help says which): the whole call has the limits of one, and where steps are shared (`check`, `sim`) the tame ones are answered, the one
+behind where it asks one thing.
+`validate` runs kernels for as long as they take and is left out.
+usage: hostile.py S2 [--cases N] [--seed N] [--only COMMAND] [--case N] [--many N]   the last line is "N passed, N failed"
 """
 import argparse
 import os
 import random
+import re
 import resource
 import shutil
 import subprocess
@@ -31,6 +36,7 @@ COMMANDS = (
     ("draw", "--what", "kv", "--as", "svg", "-o", "OUT"), ("search", "--limit", "8"), ("search", "--phase", "prefill,decode,train"), ("search", "--minimize", "us,dilution,hops,fading"),
     ("import", "--terms"), ("sim", "--requests", "MIX"), ("sim", "--requests", "MIX", "--chunk", "512"), ("export", "--to", "csr", "--tp", "8", "--force", "-o", "OUT"),
 ) + tuple(words + ("AGAIN", "OTHER") * 2 for words in (("sim",), ("sim", "--phase", "all"), ("check",)))
+TAME = "name tame; layers 2; heads 8; kv-heads 8; head-dim 64; block 64; layers all: local 2 | stride 8 phase head"
 FORMATS = "hf vllm trtllm dkernel megatron duo layers minference deepspeed csr flashinfer flex cute bsa npy c".split()
 
 
@@ -172,14 +178,53 @@ def run(words, folder, most_s=CPU_S):
 
 def tame(s2, folder):
     """The commands that refuse a pattern that asks for nothing: their words are wrong, and no case would try them."""
-    text = "name tame; layers 2; heads 8; kv-heads 8; head-dim 64; block 64; layers all: local 2 | stride 8 phase head"
     wrong = []
     for words in COMMANDS + tuple(export_to(name) for name in FORMATS):
-        code, why = run(call(s2, folder, words, text, text, 4096), folder)
+        code, why = run(call(s2, folder, words, TAME, TAME, 4096), folder)
         if code > 1 or why:
             with open(folder + "/stderr", encoding="utf-8", errors="replace") as err:
                 wrong.append("%s: exit %d: %s" % (" ".join(words), code, err.read(200)))
     return wrong
+
+
+WAYS = {"check": ((), ("--engine", "both"), ("--require", "union,rows,kv,group")), "sim": ((), ("--phase", "all"), ("--batch", "max"), ("--compare",))}
+SHARED = ("check", "sim")
+
+
+def take_several(s2):
+    """The commands whose synopsis takes PATTERN..., from the help."""
+    def said(*words):
+        return subprocess.run([s2, *words], capture_output=True, text=True, check=True).stdout
+    names = re.findall(r"^  ([a-z]+) +[a-z]", said("help").split("exit codes")[0], re.M)
+    return [name for name in names if "PATTERN..." in said("help", name).splitlines()[0] and name != "validate"]
+
+
+def many(s2, folder, seed, n):
+    """Each command on n hostile patterns at once; what is wrong, and how often each exit code was seen."""
+    rng, files, wrong, codes = random.Random("many/%d" % seed), [], [], {}
+    for case in range(n):
+        text = (crowd if rng.random() < 0.5 else pattern)(rng)[0]
+        files.append("%s/many-%d.s2" % (folder, case))
+        with open(files[-1], "w", encoding="ascii") as out:
+            out.write(text)
+    commands = take_several(s2)
+    if not set(SHARED) <= set(commands):
+        wrong.append("the help names no command on several patterns: " + " ".join(commands))
+    def answers():
+        with open(folder + "/stdout", encoding="utf-8", errors="replace") as out:
+            return len(re.findall(r"^tame\b", out.read(), re.M))
+    for name in commands:
+        for way in WAYS.get(name, ((),)):
+            run([s2, name, *way, "--len", "128k", TAME, TAME], folder)
+            expected = answers() // (2 if {"all", "max"} & set(way) else 1)
+            code, why = run([s2, name, *way, "--len", "128k", TAME, *files, TAME], folder)
+            codes[code] = codes.get(code, 0) + 1
+            if name in SHARED and "both" not in way and answers() < expected:
+                with open(folder + "/stderr", encoding="utf-8", errors="replace") as err:
+                    why.append("%d answers to the tame patterns, not %d: %s" % (answers(), expected, err.read()[-200:]))
+            if why:
+                wrong.append("%s of %d: %s" % (" ".join((name, *way)), n, ", ".join(why)))
+    return wrong, codes
 
 
 def main():
@@ -189,8 +234,15 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only")
     parser.add_argument("--case", type=int, help="this one alone")
+    parser.add_argument("--many", type=int, help="so many in one call of each command that takes several")
     ask = parser.parse_args()
     failed, codes = 0, {}
+    if ask.many is not None:
+        with tempfile.TemporaryDirectory(prefix="s2-hostile-") as folder:
+            wrong, codes = many(os.path.abspath(ask.s2), folder, ask.seed, ask.many)
+        print("\n".join(wrong + ["many: exit codes " + ", ".join("%d: %d" % pair for pair in sorted(codes.items()))]))
+        print("%d passed, %d failed" % (sum(codes.values()) - len(wrong), len(wrong)))
+        return len(wrong) > 0
     with tempfile.TemporaryDirectory(prefix="s2-hostile-") as folder:
         s2 = os.path.abspath(ask.s2)
         refused = tame(s2, folder)
