@@ -68,7 +68,8 @@ build/fuzz/seeds/files: $(B)/s2
 	  $(B)/s2 --db $@/db/full.db $$c "$$s" >/dev/null || exit 1; done; \
 	$(B)/s2 --db $@/db/full.db search -n 2k 'heads 2; head-dim 64; layers all: local {1..4} | stride {2,4} phase head' >/dev/null; \
 	rm -f $@/db/*-lock; for f in $@/db/*.db; do \
-	  python3 -c 'import sqlite3, sys; d = sqlite3.connect(sys.argv[1]); [list(d.execute(s)) for s in ("PRAGMA journal_mode=delete", "PRAGMA page_size=512", "VACUUM")]' $$f; done
+	  python3 -c 'import sqlite3, sys; d = sqlite3.connect(sys.argv[1]); [list(d.execute(s)) for s in ("PRAGMA journal_mode=delete", "PRAGMA page_size=512", "VACUUM")]' $$f; done; \
+	python3 tests/fuzz/databases.py $@/db/small.db
 ## fuzz-files: libFuzzer on certificates, spaces, arrays and databases (clang; SECONDS=60 together; F=db for one; SAMPLE=1 as above)
 FUZZ_KINDS = $(or $(F),cert space npy db)
 fuzz-files: build/fuzz/fuzz_files build/fuzz/seeds/files
@@ -180,9 +181,11 @@ campaign-oracle: $(B)/s2
 ## campaign-python: everything that is public in the package, called with anything, NumPy and torch (MINUTES=60 of each, S2_SEED=N; S2_PYTHON=FILE: with torch)
 campaign-python: wheel
 	S2_MINUTES=$(or $(MINUTES),60) S2_SEED=$(or $(S2_SEED),$(shell date +%s)) S2_TEST=public tests/python/run.sh build/wheel
-## campaign-faults: every system call of every command, and an allocation of each call stack, fails once (N=200: so many of each command; S2_TEST='allocations*': any allocation; S2_PART=I/N: a share; S2_COMMAND=draw)
+## campaign-faults: every system call of every command, and an allocation of each call stack, fails once, in parts (goes on where it stopped; MINUTES=N, PARTS=20; N=200: so many of each command; S2_TEST='allocations*': any allocation; S2_PART=I/N: one share; S2_COMMAND=draw)
+SWEEPS = $(if $(S2_TEST),'$(S2_TEST)','system_calls*' 'each_stack*')
 campaign-faults: $(B)/tests/test_everycall
-	S2_CASES=$(or $(N),1000000) S2_SKIP='$(if $(S2_TEST),,allocations*)' $<
+	$(if $(S2_PART),S2_CASES=$(or $(N),1000000) S2_SKIP='$(if $(S2_TEST),,allocations*)' $<,set -e; \
+	  for sweep in $(SWEEPS); do S2_CASES=$(or $(N),1000000) tests/parts.sh $< build/faults.done $(or $(PARTS),20) "$$sweep"; done)
 ## campaign-cert: certificates changed at random and texts made to fool, N of each, against the prover and plain enumeration (N=1000000, S2_SEED=N)
 campaign-cert: $(B)/tests/test_forgery
 	S2_CASES=$(or $(N),1000000) S2_TEST='no_*' $<

@@ -112,9 +112,15 @@ static const char *const NUMBERS[] = {"0",
                                       "16777215",
                                       "16777216",
                                       "16777217",
+                                      "2147483647",
+                                      "2147483649",
+                                      "4294967296",
+                                      "4294967298",
                                       "1099511627776",
                                       "9223372036854775807",
+                                      "9223372036854775809",
                                       "18446744073709551616",
+                                      "18446744073709551618",
                                       "007"};
 #define PICK(rng, list) (list)[s2_rng_below(rng, sizeof(list) / sizeof *(list))]
 
@@ -322,6 +328,37 @@ static void the_checker_reads_what_the_printer_writes_and_nothing_else(void **st
            (long long)n_cases, (long long)n_of[CANONICAL], (long long)n_of[NOT_CANONICAL],
            (long long)n_of[UNKNOWN_WORD], (unsigned long long)seed);
     assert_true(n_of[CANONICAL] > n_cases / 8 && n_of[NOT_CANONICAL] > n_cases / 8);
+}
+
+/* Not by chance: a number that wraps to another at 2^31, 2^32, 2^63 or 2^64 would let one text pass for another. */
+static void each_number_at_each_edge_is_read_as_the_printer_writes_it(void **state)
+{
+    (void)state;
+    static const char written[] = "name 7;layers 4;heads 8;kv-heads 4;head-dim 64;block 16;causal no;"
+                                  "layers all: local 3t | stride 4 width 2 phase head*2+kv*3+layer*5+1 when "
+                                  "distance 2..9 & key 1..40t & query 3..;layers 1-2: columns 1,4-6,9:20:3 | "
+                                  "dilated 6t width 5t;layers 3 heads 0::3: rows 2:: | chunk 5 | sink 17t;"
+                                  "decode layers 0 kv 1,3: none";
+    s2_arena arena = {0};
+    s2_pattern pattern;
+    s2_buf text = {0};
+    int64_t n_of[3] = {0};
+    assert_int_equal(s2_pattern_parse(&arena, written, sizeof written - 1, &NO_FILES, &pattern, NULL), S2_OK);
+    s2_pattern_print(&pattern, &text);
+    for (size_t begin = 0, end; begin < text.len; begin = end) {
+        begin += strcspn(text.data + begin, "0123456789");
+        end = begin + strspn(text.data + begin, "0123456789");
+        for (size_t edge = 0; begin < text.len && edge < sizeof NUMBERS / sizeof *NUMBERS; edge++) {
+            s2_buf changed = {0};
+            s2_buf_add(&changed, text.data, text.len);
+            splice(&changed, begin, end, NUMBERS[edge], strlen(NUMBERS[edge]));
+            n_of[compare_readings(&changed, begin)]++;
+            s2_buf_release(&changed);
+        }
+    }
+    assert_true(n_of[CANONICAL] > 100 && n_of[NOT_CANONICAL] > 500 && n_of[UNKNOWN_WORD] == 0);
+    s2_buf_release(&text);
+    s2_arena_release(&arena);
 }
 
 /* Many heads and layers, few bodies: selectors, lists and the fallback. */
@@ -610,6 +647,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_checker_reads_what_the_printer_writes_and_nothing_else),
+        cmocka_unit_test(each_number_at_each_edge_is_read_as_the_printer_writes_it),
         cmocka_unit_test(selectors_of_large_shapes_are_read_as_the_printer_writes_them),
         cmocka_unit_test(the_checker_knows_every_model),
         cmocka_unit_test(hostile_numbers_are_answered_at_once),

@@ -80,8 +80,22 @@ static void try_candidate(const s2_space *space, int64_t index)
     s2_buf_release(&text);
 }
 
+/* What is proposed for a shape is a space. */
+static void propose(const uint8_t *data, size_t n)
+{
+    s2_arena arena = {0};
+    s2_buf text = {0};
+    s2_space space;
+    s2_diag diag = {0};
+    if (n >= 3 && s2_space_propose(data[0], data[1], (int32_t)(data[2] % 8) - 1, &text) == S2_OK)
+        require(s2_space_parse(&arena, text.data, text.len, &space, &diag) == S2_OK);
+    s2_buf_release(&text);
+    s2_arena_release(&arena);
+}
+
 static void try_space(const uint8_t *data, size_t n)
 {
+    propose(data, n);
     s2_arena arena = {.limit_bytes = (size_t)512 << 20};
     s2_space space;
     s2_diag diag = {0};
@@ -97,19 +111,52 @@ static void try_space(const uint8_t *data, size_t n)
     s2_arena_release(&arena);
 }
 
+static int file_of(const void *bytes, size_t n, char path[32])
+{
+    const int fd = memfd_create("npy", 0);
+    require(fd >= 0 && write(fd, bytes, n) == (ssize_t)n);
+    snprintf(path, 32, "/proc/self/fd/%d", fd);
+    return fd;
+}
+
+/* A mask that is written cell by cell, without packing, is the same, but for what a packed one holds beyond its rows. */
+static void write_again(const s2_mask *mask)
+{
+    enum { MOST_CELLS = 1 << 16 };
+    const int64_t shape[3] = {mask->n_heads, mask->n_q_blk, mask->n_k_blk};
+    if (shape[1] > MOST_CELLS || shape[2] > MOST_CELLS || shape[0] * shape[1] > MOST_CELLS ||
+        shape[0] * shape[1] * shape[2] > MOST_CELLS)
+        return;
+    char path[32];
+    s2_arena arena = {0};
+    s2_buf bytes = {0};
+    s2_mask again;
+    s2_diag diag = {0};
+    require(s2_npy_header("|b1", shape, 3, &bytes) == S2_OK);
+    for (int32_t head = 0; head < shape[0]; head++)
+        for (int64_t q_blk = 0; q_blk < shape[1]; q_blk++)
+            for (int64_t k_blk = 0; k_blk < shape[2]; k_blk++)
+                s2_buf_add(&bytes, s2_mask_allows(mask, head, q_blk, k_blk) ? "\1" : "", 1);
+    const int fd = file_of(bytes.data, bytes.len, path);
+    require(s2_mask_load(&arena, path, &again, &diag) == S2_OK);
+    require((mask->packed && mask->n_k_blk % 8 != 0) || strcmp(again.digest, mask->digest) == 0);
+    s2_mask_unload(&again);
+    close(fd);
+    s2_buf_release(&bytes);
+    s2_arena_release(&arena);
+}
+
 static void try_npy(const uint8_t *data, size_t n)
 {
     char path[32];
-    const int fd = memfd_create("npy", 0);
+    const int fd = file_of(data, n, path);
     s2_arena arena = {0};
     s2_mask mask;
     s2_diag diag = {0};
-    require(fd >= 0 && write(fd, data, n) == (ssize_t)n);
-    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     const s2_status status = s2_mask_load(&arena, path, &mask, &diag);
     if (status == S2_OK) {
         require(mask.n_q_blk >= 1 && mask.n_k_blk >= 1);
-        (void)s2_mask_allows(&mask, mask.n_heads - 1, mask.n_q_blk - 1, mask.n_k_blk - 1);
+        write_again(&mask);
         s2_mask_unload(&mask);
     }
     require(status == S2_OK || status == S2_ENOMEM || diag.msg[0] != '\0');
@@ -167,12 +214,27 @@ static void merge_into_new(s2_db *other, const char *path)
     s2_db_close(&db);
 }
 
+/* Bytes of the file, up to the log that follows it at a whole page, as FILE-wal would begin. */
+static size_t before_log(const uint8_t *data, size_t n)
+{
+    static const uint8_t magic[] = {0x37, 0x7f, 0x06, 0x82, 0x00, 0x2d, 0xe2, 0x18};
+    enum { PAGE = 512 };
+    for (size_t at = PAGE; at + sizeof magic <= n; at += PAGE)
+        if (memcmp(data + at, magic, sizeof magic) == 0)
+            return at;
+    return n;
+}
+
 static void try_db(const uint8_t *data, size_t n)
 {
-    static char path[64], into[64];
+    static char path[64], into[64], log[80];
+    const size_t n_file = before_log(data, n);
     snprintf(path, sizeof path, "/dev/shm/s2-fuzz-%d.db", (int)getpid());
     snprintf(into, sizeof into, "/dev/shm/s2-fuzz-%d.into.db", (int)getpid());
-    write_file(path, data, n);
+    snprintf(log, sizeof log, "%s-wal", path);
+    write_file(path, data, n_file);
+    if (n_file < n)
+        write_file(log, data + n_file, n - n_file);
     s2_db *db = NULL;
     s2_db_recovered found;
     s2_diag diag = {0};
@@ -182,6 +244,10 @@ static void try_db(const uint8_t *data, size_t n)
     } else {
         require(diag.msg[0] != '\0');
         (void)s2_db_recover(path, into, true, &found, NULL);
+    }
+    if (n_file < n) {
+        (void)s2_db_recover(path, into, true, &found, NULL);
+        unlink(log);
     }
 }
 
