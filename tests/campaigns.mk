@@ -89,10 +89,10 @@ fuzz-screen: build/fuzz/fuzz_screen
 LANES ?= screen db any cert parse space,npy $(shell sed -n 's/^ *X(\([a-z0-9]*\)).*/\1/p' export/registry.c | paste -sd,)
 fuzz-campaign: fuzz-programs
 	COMMIT=$$(git describe --always --dirty --abbrev=12) python3 tests/fuzz/campaign.py build/fuzz build/fuzz/campaign $(SECONDS) $(LANES)
-## fuzz-coverage: lines of its sources that each target's corpus reaches (clang and llvm; run the campaigns first)
+## fuzz-coverage: lines of its sources that each target's corpus reaches (clang and llvm; run the campaigns first; F='db npy': only these)
 fuzz-coverage: build/fuzz/seeds/files
 	@$(MAKE) -s COVERED=1 fuzz-programs
-	@sh tests/fuzz/coverage.sh build/fuzz/covered; rm -f /dev/shm/s2-fuzz-*
+	@sh tests/fuzz/coverage.sh build/fuzz/covered $(F); rm -f /dev/shm/s2-fuzz-*
 ## fuzz-table: the table of fuzz targets in docs/trust.md, from docs/results/fuzz.jsonl and fuzz-coverage.txt (CHECK=1: is it that?)
 fuzz-table:
 	python3 tests/fuzz/table.py $(if $(CHECK),--check)

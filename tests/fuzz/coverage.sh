@@ -2,9 +2,11 @@
 # How many lines of its sources each fuzz target reaches with its corpus: what campaigns left in build/fuzz/, the
 # inputs that the tree keeps (tests/fuzz/corpus) and the seeds. A child that crashes counts nothing, and fails. Of importers
 # only lines of functions count that reading a file can reach (readers.py).
-# usage: tests/fuzz/coverage.sh DIRECTORY   (fuzz_parse, fuzz_import, fuzz_files, fuzz_screen there, built with coverage)
+# usage: tests/fuzz/coverage.sh DIRECTORY [TARGET...]   (fuzz_parse, fuzz_import, fuzz_files, fuzz_screen there, built with coverage)
 set -u
 built=$1
+shift
+only=" $* "
 for tool in llvm-profdata llvm-cov; do
     command -v $tool >/dev/null || { echo "fuzz-coverage needs $tool (package llvm)"; exit 77; }
 done
@@ -13,6 +15,7 @@ done
 report() {
     target=$1 program=$2 corpus=$3
     shift 3
+    case $only in "  " | *" $target "*) ;; *) return ;; esac
     run=$built/${program}_$target
     ln -f "$built/$program" "$run"
     inputs=$(tests/fuzz/seeds.sh "$corpus")

@@ -9,6 +9,8 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "tui/input.h"
+#include "tui/looks.h"
 #include "tui/session.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
@@ -203,8 +205,39 @@ static size_t step(s2_session *session, const uint8_t *bytes, size_t n)
     }
 }
 
+/* All keys that the bytes so far give; each takes bytes of its own. */
+static void take_keys(s2_typed *typed, bool late, size_t *n_left)
+{
+    for (;;) {
+        const int32_t key = s2_typed_key(typed, late);
+        if (key == S2_TERM_MORE || key == S2_TERM_NOTHING)
+            return;
+        require((*n_left)-- > 0);
+        const char *const text = key == S2_TERM_PASTE ? typed->pasted.data : "";
+        for (size_t at = 0; text[at] != '\0'; at++)
+            require(text[at] == '\n' || (unsigned char)text[at] >= ' ');
+    }
+}
+
+/* The same bytes as a terminal sends them, raw. */
+static void type(const uint8_t *bytes, size_t n)
+{
+    s2_typed typed = {0};
+    size_t n_left = 2 * n + 2;
+    for (size_t at = 0; at < n; at++) {
+        s2_typed_add(&typed, (char)bytes[at]);
+        take_keys(&typed, false, &n_left);
+        require(typed.n <= sizeof typed.bytes && s2_typed_patience_ms(&typed) >= -1);
+        require(s2_look_of((s2_palette)(bytes[at] % S2_N_PALETTES), (s2_style)(bytes[at] % S2_N_STYLES)) !=
+                NULL);
+    }
+    take_keys(&typed, true, &n_left);
+    s2_typed_release(&typed);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 {
+    type(bytes, n);
     s2_session session;
     s2_tui_row rows[N_DESIGNS];
     for (int32_t at = 0; at < N_DESIGNS; at++)
