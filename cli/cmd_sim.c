@@ -498,11 +498,13 @@ static s2_exit price_baselines(s2_sim_run_state *state, const s2_pattern *like)
     return code;
 }
 
+enum { FEW = 8 };
+
 /* With several, planning spends from the steps of its pattern too: what each price may plan is much for many. */
 static void begin_steps(s2_sim_run_state *state, bool compare)
 {
     const int32_t n = state->args.n_operands + compare;
-    const int64_t several = n > 1 ? 2 * S2_WORK_STEPS : S2_WORK_STEPS;
+    const int64_t several = (n < FEW ? 4 : 2) * S2_WORK_STEPS; /* a few are rarely meant ill */
     state->pool = s2_limit_share(state->requests.n > 0 ? S2_SERVE_STEPS : several, n);
     state->options.plan_left = state->pool.n_inputs > 1 ? &state->work_left : NULL;
 }
