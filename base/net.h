@@ -16,8 +16,20 @@ typedef enum s2_weights {
     S2_WEIGHTS_INT8,
     S2_WEIGHTS_INT4,
     S2_WEIGHTS_MXFP4, /* those of the feed-forward layers; the others are as dtype */
+    S2_WEIGHTS_NVFP4,
     S2_N_WEIGHTS
 } s2_weights;
+
+/* Weights that a checkpoint may store in types of their own. */
+typedef enum s2_stored_part {
+    S2_PART_ATTENTION,
+    S2_PART_MIXER,
+    S2_PART_EXPERTS,
+    S2_PART_SHARED, /* experts that every token runs */
+    S2_PART_PLAIN,  /* feed-forward layers without experts */
+    S2_PART_HEAD,   /* but no embedding */
+    S2_N_STORED_PARTS
+} s2_stored_part;
 
 /* The feed-forward layers of a mixture beside its experts. All 0: every layer has experts, and nothing else. */
 typedef struct s2_mixture {
@@ -88,6 +100,10 @@ typedef struct s2_net {
     bool sinks;        /* a learned logit per head in the softmax's denominator */
     s2_weights stored; /* as the config says; S2_WEIGHTS_PUBLISHED: it says nothing that is known here */
     char method[24];   /* of its quantization, by the config's word; "": it names none */
+    float kept
+        [S2_N_STORED_PARTS]; /* the share of a part's weights that a checkpoint leaves in the type of activations */
+    float stored_bits; /* of a weight that it stores, with its part of a scale; 0: as usual of the type */
+    char cache[24];    /* the type of the KV cache that it names, by its word; "": it names none */
     s2_mixture mixture;
     s2_latent latent;
     s2_mixer mixer;
@@ -96,6 +112,7 @@ typedef struct s2_net {
     int64_t table; /* weights of an embedding for each layer, of which a token takes one row */
     int64_t once;  /* weights of matrices behind it, which a token passes once in all layers */
     s2_net_heads others[S2_NET_OTHERS];
+    bool apart;  /* a file counts feed-forward layers as layers of their own */
     bool unlike; /* layers are as listed; else each has attention and a feed-forward, by the mixture's rule */
     s2_net_layer
         layers[S2_NET_LAYERS]; /* of the whole model: from mixture.from_layer on they are this net's */

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "cli/input.h"
 #include "cli/textfile.h"
+#include "export/stored.h"
 #include "export/widths.h"
 
 /* "models/Own-7B/config.json" becomes "Own-7B", "own.json" becomes "own". */
@@ -28,6 +29,28 @@ static void name_after(const char *path, char *out, size_t cap)
     out[n] = '\0';
 }
 
+/* modelopt writes how weights are stored beside a config.json that says nothing of it. */
+static s2_exit read_stored_apart(s2_cli *cli, const char *path, s2_net *net)
+{
+    static const char config[] = "config.json", beside[] = "hf_quant_config.json";
+    const size_t n = strlen(path), n_own = sizeof config - 1;
+    char *text, *const apart = s2_arena_alloc(&cli->arena, n + sizeof beside, 1);
+    size_t n_bytes;
+    s2_diag diag = {0};
+    if (apart == NULL)
+        return s2_cli_fail(cli, S2_ENOMEM, "--model");
+    if (net->method[0] != '\0' || n < n_own || strcmp(path + n - n_own, config) != 0 ||
+        (n > n_own && path[n - n_own - 1] != '/'))
+        return S2_EXIT_OK;
+    memcpy(apart, path, n - n_own);
+    memcpy(apart + n - n_own, beside, sizeof beside);
+    if (access(apart, F_OK) != 0)
+        return S2_EXIT_OK;
+    S2_CLI_TRY(s2_textfile_read(cli, apart, &text, &n_bytes));
+    const s2_status status = s2_stored_read_apart(text, n_bytes, net, &diag);
+    return status == S2_OK ? S2_EXIT_OK : s2_input_refuse(cli, status, apart, text, n_bytes, &diag);
+}
+
 static s2_exit read_config(s2_cli *cli, const char *path, s2_net *out)
 {
     char *text, name[sizeof out->name];
@@ -38,14 +61,22 @@ static s2_exit read_config(s2_cli *cli, const char *path, s2_net *out)
     const s2_status status = s2_widths_read(text, n_bytes, &net, &diag);
     if (status != S2_OK)
         return s2_input_refuse(cli, status, path, text, n_bytes, &diag);
+    S2_CLI_TRY(read_stored_apart(cli, path, &net));
     *out = net;
     name_after(path, name, sizeof name);
     s2_text_clean(out->name, sizeof out->name, name);
     if (net.method[0] != '\0' && net.stored == S2_WEIGHTS_PUBLISHED)
-        s2_cli_hint(cli,
-                    "%s stores its weights by %s, which has no price here: they are priced in the type of "
-                    "activations unless --weights says otherwise",
-                    path, net.method);
+        s2_cli_hint(
+            cli,
+            "%s stores its weights by %s, in a way that has no price here: they are priced in the type "
+            "of activations unless --weights says otherwise",
+            path, net.method);
+    if (net.cache[0] != '\0')
+        s2_cli_hint(
+            cli,
+            "%s says that its KV cache is stored in %s; the cache is priced as --kv-dtype says, without "
+            "it as --dtype",
+            path, net.cache);
     return S2_EXIT_OK;
 }
 

@@ -42,6 +42,9 @@ s2_exit s2_search_file_name(s2_searching *r)
         s2_buf_puts(&buf, " | ");
         if (found->own_pattern != NULL)
             s2_pattern_print_layers(found->own_pattern, &buf);
+        for (int32_t part = 0; part < S2_N_STORED_PARTS && net->stored != S2_WEIGHTS_PUBLISHED; part++)
+            s2_buf_printf(&buf, " %s", s2_decimal(net->kept[part], 6).text);
+        s2_buf_printf(&buf, " of %s bits", s2_decimal(net->stored_bits, 6).text);
     }
     for (int32_t v = 0; v < search->n_by; v++)
         s2_buf_printf(&buf, " %s", s2_objective_word(search->by[v]));

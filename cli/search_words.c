@@ -166,7 +166,7 @@ static bool means_count(s2_search_words *words, char what[PHRASE], int64_t n, me
 /* "fp8 weights", "weights int4": the type; false for other phrases. */
 static bool means_weights(s2_search_words *words, const char *phrase, meaning *out)
 {
-    static const char known[] = "fp8|int8|int4|mxfp4|as-dtype|published";
+    static const char known[] = "fp8|int8|int4|mxfp4|nvfp4|as-dtype|published";
     const char *const blank = strchr(phrase, ' ');
     if (blank == NULL)
         return false;
@@ -328,7 +328,7 @@ static const char *advice_on(const char *phrase)
     static const struct {
         const char *phrases, *advice;
     } known[] = {
-        {"bf16|fp16|fp8|int8|int4|mxfp4|fp4|e4m3|8-bit|4-bit",
+        {"bf16|fp16|fp8|int8|int4|mxfp4|nvfp4|fp4|e4m3|8-bit|4-bit",
          "it may be the type of the weights ('fp8 weights'), of the KV cache (--kv-dtype) or of Q, K and V "
          "(--dtype)"},
         {"fp8 cache|fp8 kv cache|fp8 kv|fp8 kv-cache|e4m3 cache|e4m3 kv cache|int8 cache|int8 kv cache|int8 "

@@ -33,7 +33,7 @@
     OPT("color", '\0', "auto|always|never", "auto",                                                          \
         "colour the verdicts; auto: on a terminal, unless NO_COLOR is set")
 #define OPT_WEIGHTS                                                                                          \
-    OPT("weights", '\0', "published|as-dtype|fp8|int8|int4|mxfp4", "published",                              \
+    OPT("weights", '\0', "published|as-dtype|fp8|int8|int4|mxfp4|nvfp4", "published",                        \
         "type of the model's weights; published: as its config says, else, and in training, as --dtype")
 #define OPT_KV_DTYPE                                                                                         \
     OPT("kv-dtype", '\0', "as-dtype|bf16|e4m3|int8", "as-dtype",                                             \

@@ -102,10 +102,12 @@ const s2_word_entry s2_word_entries[] = {
      "none (32-layers) in a table, llm=32-layers in a condition. Prices of two models are not compared."},
     {"kv_dtype|cache type", "The type of the stored KV cache that a price assumes (--kv-dtype)."},
     {"weights", "The type of the stored weights that a price assumes (--weights)."},
-    {"published|mxfp4",
+    {"published|mxfp4|nvfp4",
      "The type in which the weights of a model were published, by the quantization_config of its "
-     "config.json, unless --weights names another. mxfp4 stores those of the feed-forward layers in 4 bits "
-     "with a scale of 8 bits for each 32, as gpt-oss is published; the others have the type of activations."},
+     "config.json or by the hf_quant_config.json beside it, unless --weights names another; modules that it "
+     "leaves alone keep the type of activations. mxfp4 stores those of the feed-forward layers in 4 bits "
+     "with a scale of 8 bits for each 32, as gpt-oss is published; nvfp4 all of a layer, with one for each "
+     "16."},
     {"kernel", "Whose kernels a price is for. s2: those of this repository; another name is a kernel model's "
                "(--kernel-model), digits behind a name those of a file of your own."},
     {"settings|usual|keeps=all|keeps|gpu-file|memory-permille|device-lists",

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "export/mixture.h"
 #include "export/model.h"
+#include "export/stored.h"
 
 /* Products of these stay far below 2^63. */
 enum { MOST_HIDDEN = 1 << 17, MOST_VOCAB = 1 << 24 };
@@ -89,67 +90,6 @@ static s2_status read_scores(const reader *r, s2_net *out)
         return S2_OK;
     }
     return s2_doc_num(r->doc, path, 0, most_cap, &out->cap, r->diag);
-}
-
-/* How a quantization method stores a weight of so many bits; S2_WEIGHTS_PUBLISHED where that is not known here. */
-static s2_weights stored_as(const char *method, int64_t n_bits, bool floats)
-{
-    if (strcmp(method, "mxfp4") == 0)
-        return S2_WEIGHTS_MXFP4;
-    if (strcmp(method, "fp8") == 0 || strcmp(method, "fbgemm_fp8") == 0 || (floats && n_bits == 8))
-        return S2_WEIGHTS_FP8;
-    const bool whole = strcmp(method, "gptq") == 0 || strcmp(method, "awq") == 0 ||
-                       (strcmp(method, "compressed-tensors") == 0 && !floats);
-    if (!whole || (n_bits != 4 && n_bits != 8))
-        return S2_WEIGHTS_PUBLISHED;
-    return n_bits == 8 ? S2_WEIGHTS_INT8 : S2_WEIGHTS_INT4;
-}
-
-/* The same of a checkpoint of TensorRT-LLM, of whose words only those for whole weights in one type are known here. */
-static void read_algo(const char *algo, s2_net *out)
-{
-    static const struct {
-        const char *word;
-        s2_weights stored;
-    } rows[] = {{"FP8", S2_WEIGHTS_FP8},
-                {"W8A16", S2_WEIGHTS_INT8},
-                {"W4A16", S2_WEIGHTS_INT4},
-                {"W4A16_AWQ", S2_WEIGHTS_INT4},
-                {"W4A16_GPTQ", S2_WEIGHTS_INT4}};
-    s2_text_clean(out->method, sizeof out->method, algo);
-    out->stored = S2_WEIGHTS_PUBLISHED;
-    for (size_t n = 0; n < sizeof rows / sizeof *rows; n++)
-        if (strcmp(algo, rows[n].word) == 0)
-            out->stored = rows[n].stored;
-}
-
-/* Multimodal models may have it outside the object of the text model. */
-static s2_status read_stored(const reader *r, s2_net *out)
-{
-    char path[S2_DOC_PATH];
-    int64_t n_bits;
-    const bool inside = s2_doc_has(r->doc, s2_doc_under(r->prefix, "quantization_config", path));
-    const reader own = {r->doc, inside ? r->prefix : "", r->diag};
-    const char *const method =
-        s2_doc_text(r->doc, s2_doc_under(own.prefix, "quantization_config/quant_method", path));
-    const char *const algo = s2_doc_text(r->doc, s2_doc_under(r->prefix, "quantization/quant_algo", path));
-    if (method == NULL && algo != NULL)
-        read_algo(algo, out);
-    if (method == NULL)
-        return S2_OK;
-    const bool grouped = strcmp(method, "compressed-tensors") == 0;
-    const char *const bits =
-        grouped ? "quantization_config/config_groups/group_0/weights/num_bits" : "quantization_config/bits";
-    S2_TRY(s2_doc_int_or(r->doc, s2_doc_under(own.prefix, bits, path), 1, 64, 0, &n_bits, r->diag));
-    s2_doc_under(own.prefix, "quantization_config/config_groups/group_0/weights/type", path);
-    const char *const type = grouped ? s2_doc_text(r->doc, path) : NULL;
-    s2_text_clean(out->method, sizeof out->method, method);
-    out->stored = stored_as(method, n_bits, type != NULL && strcmp(type, "float") == 0);
-    const char *const packed =
-        s2_doc_text(r->doc, s2_doc_under(own.prefix, "quantization_config/format", path));
-    if (grouped && packed != NULL && strcmp(packed, "mxfp4-pack-quantized") == 0)
-        out->stored = S2_WEIGHTS_MXFP4;
-    return S2_OK;
 }
 
 /* Gemma 3's text models leave it out, as they do their heads. */
@@ -336,7 +276,7 @@ static s2_status list_layers(const reader *r, const s2_model_layers *layers, boo
 static s2_status read_unlike(const reader *r, const s2_source *source, const s2_model_type *type,
                              const s2_model_layers *layers, s2_net *out)
 {
-    const bool apart = (type->flags & S2_APART) != 0;
+    const bool apart = out->apart = (type->flags & S2_APART) != 0;
     if (apart)
         drop_experts(layers, out);
     S2_TRY(list_layers(r, layers, apart, out));
@@ -451,7 +391,6 @@ static s2_status read_all(const s2_doc *doc, s2_arena *arena, s2_buf *notes, s2_
                     .latent = latent};
     S2_TRY(check_layers(&r, &source, type, &shape, &layers));
     S2_TRY(read_scores(&r, out));
-    S2_TRY(read_stored(&r, out));
     S2_TRY(read_number(&r, hidden, MOST_HIDDEN, &out->hidden));
     S2_TRY(check_embedding(&r, out->hidden));
     S2_TRY(read_vocab(&r, &out->vocab));
@@ -459,7 +398,8 @@ static s2_status read_all(const s2_doc *doc, s2_arena *arena, s2_buf *notes, s2_
     if (type != NULL)
         S2_TRY(read_unlike(&r, &source, type, &layers, out));
     S2_TRY(read_layer_inputs(&r, out));
-    return read_habits(&r, out);
+    S2_TRY(read_habits(&r, out));
+    return s2_stored_read(doc, r.prefix, arena, out, diag);
 }
 
 s2_status s2_widths_read(const char *text, size_t n_bytes, s2_net *out, s2_diag *diag)

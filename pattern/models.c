@@ -5,16 +5,19 @@
 
 #include "pattern/spec.h"
 
-/* How weights are stored; no layers beside experts; attention that is not latent; layers that are alike. */
-#define STORED(type, method)                                                                                 \
-    type, method, {0}, {0}, {0}, 0, 0, 0, {{0}}, false,                                                      \
+/*
+ * How weights are stored, and whether those of attention are not; no layers beside experts; attention that is not
+ * latent; layers that are alike.
+ */
+#define STORED(type, method, kept)                                                                           \
+    type, method, {kept, kept, 0, 0, 0, 1}, 0, "", {0}, {0}, {0}, 0, 0, 0, {{0}}, false, false,              \
     {                                                                                                        \
         {                                                                                                    \
             0                                                                                                \
         }                                                                                                    \
     }
-#define PLAIN STORED(S2_WEIGHTS_PUBLISHED, "")
-#define MXFP4 STORED(S2_WEIGHTS_MXFP4, "mxfp4")
+#define PLAIN STORED(S2_WEIGHTS_PUBLISHED, "", 0)
+#define MXFP4 STORED(S2_WEIGHTS_MXFP4, "mxfp4", 1)
 
 /*
  * name, layers, hidden, heads, KV heads, head dim, ffn, vocab, gated, tied, experts, active, cap, sinks, weights.

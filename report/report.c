@@ -22,6 +22,29 @@ double s2_sim_tokens_per_s(const s2_sim_options *options, double us)
     return n_tok * (double)options->batch / us * 1e6;
 }
 
+/* What a checkpoint leaves in the type of activations, or why its own type is not priced. */
+static void report_kept(const s2_sim_options *options, s2_buf *buf)
+{
+    static const char *const parts[S2_PART_HEAD] = {"attention", "mixers", "experts", "shared experts",
+                                                    "feed-forward"};
+    const s2_net *const net = options->net;
+    const char *before = " but for ";
+    if (net->stored == S2_WEIGHTS_PUBLISHED) {
+        if (net->method[0] != '\0')
+            s2_buf_printf(buf, ", since %s as published has no price here", net->method);
+        return;
+    }
+    for (int32_t part = 0; part < S2_PART_HEAD; part++) {
+        const double kept = net->kept[part];
+        const bool usual = net->stored == S2_WEIGHTS_MXFP4 && part <= S2_PART_MIXER && kept > 0.9995;
+        if (kept < 0.0005 || usual)
+            continue;
+        s2_buf_printf(buf, "%s%s%s%s", before, kept < 0.9995 ? s2_decimal(100 * kept, 3).text : "",
+                      kept < 0.9995 ? " % of " : "", parts[part]);
+        before = ", ";
+    }
+}
+
 void s2_report_weights(const s2_sim_options *options, s2_buf *buf)
 {
     const s2_weights weights = s2_sim_weights(options);
@@ -29,12 +52,16 @@ void s2_report_weights(const s2_sim_options *options, s2_buf *buf)
                 weights == S2_WEIGHTS_AS_DTYPE ? s2_dtype_word(options->dtype) : s2_weights_word(weights));
     if (weights != options->weights && weights != S2_WEIGHTS_AS_DTYPE)
         s2_buf_puts(buf, " as published");
+    if (options->net != NULL && options->weights == S2_WEIGHTS_PUBLISHED && options->phase != S2_TRAIN)
+        report_kept(options, buf);
 }
 
 void s2_report_types(const s2_sim_options *options, s2_buf *buf)
 {
     s2_buf_puts(buf, s2_dtype_word(options->dtype));
-    if (s2_sim_weights(options) != S2_WEIGHTS_AS_DTYPE) {
+    const bool untold = options->weights == S2_WEIGHTS_PUBLISHED && options->net != NULL &&
+                        options->net->method[0] != '\0' && options->phase != S2_TRAIN;
+    if (s2_sim_weights(options) != S2_WEIGHTS_AS_DTYPE || untold) {
         s2_buf_puts(buf, ", weights ");
         s2_report_weights(options, buf);
     }

@@ -66,7 +66,7 @@ void s2_report_beyond(const s2_far *far, bool measured, s2_buf *buf);
 void s2_sim_report_json(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf);
 void s2_sim_report_text(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf);
 
-/* "mxfp4 as published", "fp8", or the type of activations. */
+/* "mxfp4 as published", "fp8 as published but for attention", "fp8", or the type of activations and why. */
 void s2_report_weights(const s2_sim_options *options, s2_buf *buf);
 /* " bf16, weights int4, cache e4m3": the type, and the others where they are not the same. */
 void s2_report_types(const s2_sim_options *options, s2_buf *buf);

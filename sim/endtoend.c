@@ -33,27 +33,55 @@
 #define LINK_FRACTION   0.8
 #define HOST_STEP_US    200 /* assumed: sampling, the next step's arguments and copying them, once a step */
 
-/* Of the embedding and the head, which quantizers leave alone: AutoAWQ, GPTQ, llm-compressor, fp8 and mxfp4 files. */
+/* Of what a checkpoint keeps, as nearly all keep the embedding and the head. */
 static double plain_bits(const s2_sim_options *options)
 {
     return 8.0 * s2_dtype_bytes(options->dtype);
 }
 
-static double weight_bits(const s2_sim_options *options, bool feed_forward)
+/* Bits of a weight of a type, with its part of a scale. */
+static double packed_bits(const s2_sim_options *options)
 {
-    switch (s2_sim_weights(options)) {
+    const s2_weights weights = s2_sim_weights(options);
+    if (options->weights == S2_WEIGHTS_PUBLISHED && weights == options->net->stored &&
+        options->net->stored_bits > 0)
+        return options->net->stored_bits;
+    switch (weights) {
     case S2_WEIGHTS_PUBLISHED:
     case S2_WEIGHTS_AS_DTYPE: break;
     case S2_WEIGHTS_FP8:
     case S2_WEIGHTS_INT8: return 8;
-    case S2_WEIGHTS_INT4: return 4.5; /* with a two-byte scale for each 32 */
-    case S2_WEIGHTS_MXFP4:
-        if (feed_forward)
-            return 4.25; /* with a one-byte scale for each 32 */
-        break;
+    case S2_WEIGHTS_INT4:
+    case S2_WEIGHTS_NVFP4: return 4.5;  /* with a two-byte scale for each 32, or a one-byte one for each 16 */
+    case S2_WEIGHTS_MXFP4: return 4.25; /* with a one-byte scale for each 32 */
     case S2_N_WEIGHTS: break;
     }
     return plain_bits(options);
+}
+
+/* The share of a part's weights that are in the type of activations beside those of another type. */
+static double kept_share(const s2_sim_options *options, s2_stored_part part)
+{
+    const s2_weights weights = s2_sim_weights(options);
+    if (options->weights == S2_WEIGHTS_PUBLISHED && weights == options->net->stored)
+        return options->net->kept[part];
+    const bool attends = part == S2_PART_ATTENTION || part == S2_PART_MIXER;
+    return part == S2_PART_HEAD || (attends && weights == S2_WEIGHTS_MXFP4) ? 1 : 0;
+}
+
+static double weight_bits(const s2_sim_options *options, s2_stored_part part)
+{
+    const double kept = kept_share(options, part);
+    return kept * plain_bits(options) + (1 - kept) * packed_bits(options);
+}
+
+/* The same of feed-forward layers with so many experts. */
+static double inner_bits(const s2_sim_options *options, double n_experts)
+{
+    double bits[S2_N_STORED_PARTS];
+    for (int32_t part = 0; part < S2_N_STORED_PARTS; part++)
+        bits[part] = weight_bits(options, (s2_stored_part)part);
+    return s2_inner_mean(options, n_experts, bits);
 }
 
 /* The cache's latent, the one that queries are made of, and Q, K, V and O of the heads; decode works on the latent. */
@@ -139,15 +167,26 @@ double s2_end_to_end_weights(const s2_sim_options *options)
     return (shared - embeddings_elsewhere(options)) / options->n_ranks + projection_weights(options);
 }
 
+/* Of the head alone, where it is not the embedding. */
+static double head_weights(const s2_sim_options *options)
+{
+    const s2_net *const net = options->net;
+    return options->no_head || net->tied ? 0 : (double)net->vocab * net->hidden / options->n_ranks;
+}
+
 int64_t s2_end_to_end_weight_bytes(const s2_sim_options *options)
 {
     if (options->net == NULL)
         return 0;
-    const double experts = s2_end_to_end_experts(options), kept = experts / options->n_expert_ranks;
-    const double inner = kept + s2_inner_weights(options, 0), outside = embedding_weights(options),
-                 others = s2_end_to_end_weights(options) - (experts - kept) - inner - outside;
-    return (int64_t)((inner * weight_bits(options, true) + others * weight_bits(options, false) +
-                      outside * plain_bits(options)) /
+    const double experts = s2_end_to_end_experts(options), others = s2_inner_weights(options, 0),
+                 mixers = (double)s2_net_mixers(options->net) / options->n_ranks,
+                 head = head_weights(options), outside = embedding_weights(options) - head;
+    const double of_experts = options->net->n_experts > 1 ? weight_bits(options, S2_PART_EXPERTS)
+                                                          : weight_bits(options, S2_PART_PLAIN);
+    return (int64_t)((experts / options->n_expert_ranks * of_experts + others * inner_bits(options, 0) +
+                      projection_weights(options) * weight_bits(options, S2_PART_ATTENTION) +
+                      mixers * weight_bits(options, S2_PART_MIXER) +
+                      head * weight_bits(options, S2_PART_HEAD) + outside * plain_bits(options)) /
                      8);
 }
 
@@ -158,7 +197,8 @@ typedef struct s2_around {
     s2_sim *sim;
     double tokens;   /* that pass through the layers */
     double logits;   /* tokens whose next one is chosen, or learnt */
-    double mma;      /* flop a microsecond */
+    double mma;      /* flop a microsecond, of weights as they are stored */
+    double mma_kept; /* ... and of those in the type of activations */
     double hbm;      /* bytes a microsecond */
     double forward;  /* passes over the layers: in training with recomputation two, else one */
     double backward; /* in training one, else none */
@@ -192,12 +232,34 @@ static void add_part(s2_around *around, const char *name, double mma_us, double 
                               : S2_HBM);
 }
 
-/* n products of one GPU that read `weights` of so many bits, of which each token uses `active`. */
-static void add_products(s2_around *around, const char *name, double weights, double bits, double active,
+/* Of the weights of a product: bits of each, and the share of it that is in the type of activations. */
+typedef struct s2_held {
+    double bits;
+    double kept;
+} s2_held;
+
+static s2_held held_as(const s2_sim_options *options, s2_stored_part part)
+{
+    return (s2_held){weight_bits(options, part), kept_share(options, part)};
+}
+
+/* The same of feed-forward layers that read so many experts, of which a token uses `active`. */
+static s2_held inner_held(const s2_sim_options *options, double n_read, double n_active)
+{
+    double kept[S2_N_STORED_PARTS];
+    for (int32_t part = 0; part < S2_N_STORED_PARTS; part++)
+        kept[part] = kept_share(options, (s2_stored_part)part);
+    return (s2_held){inner_bits(options, n_read), s2_inner_mean(options, n_active, kept)};
+}
+
+/* n products of one GPU that read `weights`, of which each token uses `active`. */
+static void add_products(s2_around *around, const char *name, double weights, s2_held held, double active,
                          double rows, double n)
 {
-    add_part(around, name, 2 * active * rows * around->products / around->mma,
-             weights * bits / 8 * around->products / around->hbm, n * around->products);
+    add_part(around, name,
+             2 * active * rows * around->products *
+                 ((1 - held.kept) / around->mma + held.kept / around->mma_kept),
+             weights * held.bits / 8 * around->products / around->hbm, n * around->products);
 }
 
 /* Kernels that only move tensors, in `layers` layers and all passes, for so many tokens. */
@@ -261,7 +323,7 @@ static void add_mixers(s2_around *around, double n_layers)
                  mma_us = flop / s2_gpu_flop_us(&options->gpu, false), hbm_us = moved / around->hbm;
     if (n_layers == 0)
         return;
-    add_products(around, "mixers", weights, weight_bits(options, false), weights, around->tokens,
+    add_products(around, "mixers", weights, held_as(options, S2_PART_MIXER), weights, around->tokens,
                  2 * n_layers);
     append(around, "scan", fmax(fmax(mma_us, hbm_us) - states->us, 0), mma_us > hbm_us ? S2_MMA : S2_HBM);
 }
@@ -300,26 +362,27 @@ static void add_layers(s2_around *around)
                  n_shared = net->mixture.shared_ffn > 0 ? counts.n_mixtures : 0,
                  n_latent = net->mixture.latent_dim > 0 ? counts.n_mixtures : 0;
     const s2_expert_price experts = experts_of(around);
+    const double picked = net->n_active * experts.imbalance;
+    const s2_held kept = {plain_bits(options), 1};
     around->sim->experts = experts;
     if (net->once > 0 && !options->no_embedding)
-        add_products(around, "layer inputs", (double)net->once / n, plain_bits(options),
-                     (double)net->once / n, around->tokens, 1);
+        add_products(around, "layer inputs", (double)net->once / n, kept, (double)net->once / n,
+                     around->tokens, 1);
     if (counts.n_attention > 0)
-        add_products(around, "projections", projections, weight_bits(options, false), projections,
+        add_products(around, "projections", projections, held_as(options, S2_PART_ATTENTION), projections,
                      around->tokens,
                      (products_of_projections(net) + (net->table > 0 ? 2 : 0)) * counts.n_attention);
     add_mixers(around, counts.n_mixers);
     if (n_inner > 0)
         add_products(around, "feed-forward", s2_inner_weights(options, experts.read),
-                     weight_bits(options, true), s2_inner_weights(options, net->n_active * experts.imbalance),
+                     inner_held(options, experts.read, picked), s2_inner_weights(options, picked),
                      around->tokens, 2 * (n_inner + n_shared + n_latent));
     add_between(around, &counts, experts.imbalance);
     if (options->no_head)
         return;
-    s2_around head = *around;
-    head.mma = s2_gpu_flop_us(&options->gpu, options->dtype == S2_F8);
-    add_products(&head, "lm head", hidden * net->vocab / n, plain_bits(options), hidden * net->vocab / n,
-                 around->logits, 1);
+    add_products(around, "lm head", hidden * net->vocab / n,
+                 net->tied ? kept : held_as(options, S2_PART_HEAD), hidden * net->vocab / n, around->logits,
+                 1);
     if (around->estimates && options->phase == S2_TRAIN)
         add_elementwise(around, "loss", S2_MOVE_LOSS, 1, around->logits);
 }
@@ -465,6 +528,7 @@ static s2_around around_of(const s2_sim_options *options, s2_sim *sim, double n_
                        .tokens = n_tok,
                        .logits = n_logits,
                        .mma = s2_gpu_flop_us(&options->gpu, fp8),
+                       .mma_kept = s2_gpu_flop_us(&options->gpu, options->dtype == S2_F8),
                        .hbm = options->gpu.hbm_gb_s * 1e3,
                        .forward = forward,
                        .backward = backward,

@@ -49,3 +49,14 @@ double s2_inner_weights(const s2_sim_options *options, double n_experts)
            s2_net_columns(options->net,
                           expert_columns(options, n_experts) * s2_net_expert_part(options->net));
 }
+
+double s2_inner_mean(const s2_sim_options *options, double n_experts, const double of[S2_N_STORED_PARTS])
+{
+    const s2_net_inner own =
+        s2_net_inner_of(options->net, expert_columns(options, n_experts) * s2_net_expert_part(options->net));
+    const double all = own.experts + own.shared + own.plain;
+    return all > 0 ? (own.experts * of[S2_PART_EXPERTS] + own.shared * of[S2_PART_SHARED] +
+                      own.plain * of[S2_PART_PLAIN]) /
+                         all
+                   : 0;
+}

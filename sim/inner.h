@@ -22,4 +22,7 @@ double s2_inner_widest_of(const s2_sim_options *options, int32_t layer, double p
 /* Weights of all layers, with so many experts in each that has some. */
 double s2_inner_weights(const s2_sim_options *options, double n_experts);
 
+/* What one of these weighs on average, where each of them weighs of[part]. */
+double s2_inner_mean(const s2_sim_options *options, double n_experts, const double of[S2_N_STORED_PARTS]);
+
 #endif /* S2_SIM_INNER_H */

@@ -79,11 +79,20 @@ static double mixture_columns(const s2_net *net, double expert_columns)
     return expert_columns + net->mixture.shared_ffn + net->mixture.latent_dim * 2.0 / (net->gated ? 3 : 2);
 }
 
-double s2_net_columns(const s2_net *net, double expert_columns)
+s2_net_inner s2_net_inner_of(const s2_net *net, double expert_columns)
 {
     const s2_net_counts counts = s2_net_count(net);
-    return (counts.n_mixtures + counts.n_wide) * mixture_columns(net, expert_columns) +
-           (double)counts.n_plain * net->mixture.plain_ffn;
+    const double n = counts.n_mixtures + counts.n_wide, picked = n * expert_columns;
+    const bool dense = net->n_experts == 1;
+    return (s2_net_inner){.experts = dense ? 0 : picked,
+                          .shared = n * mixture_columns(net, 0),
+                          .plain = (dense ? picked : 0) + (double)counts.n_plain * net->mixture.plain_ffn};
+}
+
+double s2_net_columns(const s2_net *net, double expert_columns)
+{
+    const s2_net_inner inner = s2_net_inner_of(net, expert_columns);
+    return inner.experts + inner.shared + inner.plain;
 }
 
 double s2_net_widest(const s2_net *net, double expert_columns)

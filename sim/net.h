@@ -34,6 +34,13 @@ typedef struct s2_net_counts {
 } s2_net_counts;
 s2_net_counts s2_net_count(const s2_net *net);
 
+/* Of all layers, so many columns of the experts of each layer that has some; a model without experts has plain ones. */
+typedef struct s2_net_inner {
+    double experts;
+    double shared; /* with what leads to the experts' latent and back */
+    double plain;
+} s2_net_inner;
+s2_net_inner s2_net_inner_of(const s2_net *net, double expert_columns);
 /*
  * Inner columns of the feed-forward of all layers: so many of the experts of each layer that has some, those of
  * shared experts and of layers without experts.

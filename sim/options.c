@@ -2,7 +2,8 @@
 
 const char *s2_weights_word(s2_weights weights)
 {
-    static const char *const words[S2_N_WEIGHTS] = {"published", "as-dtype", "fp8", "int8", "int4", "mxfp4"};
+    static const char *const words[S2_N_WEIGHTS] = {"published", "as-dtype", "fp8",  "int8",
+                                                    "int4",      "mxfp4",    "nvfp4"};
     return words[weights];
 }
 

@@ -116,7 +116,7 @@ s2_status s2_sim_options_default(s2_sim_options *out) S2_MUST_CHECK;
 void s2_sim_choose_blocks(s2_sim_options *options);
 s2_status s2_sim_check_listed(const s2_sim_options *options, s2_diag *diag) S2_MUST_CHECK;
 
-/* S2_EINVAL, with a message, for what training does not keep: weights of int8, int4 or mxfp4, a cache of its own. */
+/* S2_EINVAL, with a message, for what training does not keep: weights of 8 bits or less but fp8, a cache of its own. */
 s2_status s2_sim_check_trained(const s2_sim_options *options, s2_diag *diag) S2_MUST_CHECK;
 
 /* The resource that limits a part. */

@@ -132,6 +132,7 @@ formats: $(B)/s2
 	$(FORMATS_PYTHON) tests/formats/consumers.py $(B)/s2 --sources "$(CONSUMERS)/src" || [ $$? = 77 ]
 	$(FORMATS_PYTHON) tests/formats/habits.py $(B)/s2 || [ $$? = 77 ]
 	$(FORMATS_PYTHON) tests/formats/weights.py $(B)/s2 || [ $$? = 77 ]
+	$(FORMATS_PYTHON) tests/formats/stored.py $(B)/s2 || [ $$? = 77 ]
 	$(FORMATS_PYTHON) tests/formats/truth.py $(B)/s2 --defaults --configs tests/data/configs || [ $$? = 77 ]
 ## example: build and run docs/examples/: count_pairs.c with exported headers (one of windows in tokens), a serving loop, a kernel of your own
 EXAMPLES := phi3 tokens

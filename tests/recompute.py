@@ -560,7 +560,7 @@ def check_options(rng):
     """A search of one candidate gives the figures of s2 sim under the same options, and its page and JSON repeat them."""
     phase, model = rng.choice(["prefill", "decode", "train"]), rng.choice(["gpt-oss-20b", "mixtral-8x7b", "llama-3.2-1b", "quantized.json"])
     text = f"layers all: local {rng.choice([4, 16])} | stride {rng.choice([2, 8])} phase head+1"
-    own = [["--weights", rng.choice(["published", "as-dtype", "fp8"] + ([] if phase == "train" else ["int8", "int4", "mxfp4"]))],
+    own = [["--weights", rng.choice(["published", "as-dtype", "fp8"] + ([] if phase == "train" else ["int8", "int4", "mxfp4", "nvfp4"]))],
            ["--fusion", "eager"], ["--tp", "2"], ["--page", "64"], ["--dtype", rng.choice(["fp16", "fp8"])]]
     own += [["--dp", "4"], ["--recompute"]] if phase == "train" else [["--kv-dtype", rng.choice(["bf16", "e4m3", "int8"])]]
     chosen = [word for words in rng.sample(own, rng.randint(1, 4)) for word in words]

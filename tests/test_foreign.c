@@ -12,6 +12,7 @@
 
 #include "export/registry.h"
 #include "export/layout.h"
+#include "export/stored.h"
 #include "export/widths.h"
 #include "pattern/dense.h"
 #include "pattern/parse.h"
@@ -1141,6 +1142,83 @@ static void weights_are_stored_as_the_config_says(void **state)
     }
 }
 
+/* A list of modules that stay in 16 bits, in each of its three forms; what is not understood leaves all unpriced. */
+static void modules_that_a_list_names_keep_their_type(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *list;
+        bool understood;
+        double attention, plain, experts, head;
+    } rows[] = {
+        {"\"lm_head\"", true, 0, 0, 0, 1},
+        {"", true, 0, 0, 0, 0},
+        {"\"lm_head\", \"model.layers.0\"", true, 0.25, 1, 0, 1},
+        {"\"lm_head\", \"model.layers.1\"", true, 0.25, 0, 1 / 3.0, 1},
+        {"\"lm_head\", \"model.layers.9.self_attn.q_proj\", \"model.layers.1.mlp.gate\"", true, 0, 0, 0, 1},
+        {"\"lm_head\", \"model.layers.10.self_attn\", \"model.layers.1.self_attn.q_norm\"", true, 0, 0, 0, 1},
+        {"\"language_model.lm_head\", \"self_attn\"", true, 1, 0, 0, 1},
+        {"\"lm_head\", \"model.layers.*.self_attn*\"", true, 1, 0, 0, 1},
+        {"\"lm_head\", \"*layers.[0-1].self_attn.?_proj\"", true, 0.5, 0, 0, 1},
+        {"\"lm_head\", \"re:.*self_attn.*\", \"re:visual.*\"", true, 1, 0, 0, 1},
+        {"\"lm_head\", \"re:.*mlp\\\\.(gate|up|down)_proj$\"", true, 0, 1, 0, 1},
+        {"\"lm_head\", \"re:model\\\\.layers\\\\.(0|2)\\\\..*\"", true, 0.5, 1, 1 / 3.0, 1},
+        {"\"lm_head\", \"re:.*experts\\\\.\\\\d+\\\\.up_proj\"", true, 0, 0, 1 / 3.0, 1},
+        {"\"lm_head\", \"re:(?!.*mlp).*\"", false, 0, 0, 0, 0},
+        {"\"lm_head\", \"model.layers.0.elsewhere\"", false, 0, 0, 0, 0},
+        {"\"lm_head\", 3", false, 0, 0, 0, 0}};
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        char text[900];
+        s2_net widths;
+        s2_diag diag = {0};
+        snprintf(text, sizeof text,
+                 "{\"model_type\": \"qwen3_moe\", \"num_attention_heads\": 8, \"num_key_value_heads\": 8, "
+                 "\"num_hidden_layers\": 4, \"hidden_size\": 1024, \"head_dim\": 128, \"vocab_size\": 999, "
+                 "\"intermediate_size\": 64, \"moe_intermediate_size\": 32, \"num_experts\": 8, "
+                 "\"num_experts_per_tok\": 2, \"mlp_only_layers\": [0], \"quantization_config\": {"
+                 "\"quant_method\": \"compressed-tensors\", \"ignore\": [%s], \"config_groups\": {\"a\": "
+                 "{\"targets\": [\"Linear\"], \"weights\": {\"num_bits\": 4, \"type\": \"int\", "
+                 "\"group_size\": 32}}}}}",
+                 rows[r].list);
+        assert_int_equal(s2_widths_read(text, strlen(text), &widths, &diag), S2_OK);
+        assert_int_equal(widths.stored, rows[r].understood ? S2_WEIGHTS_INT4 : S2_WEIGHTS_PUBLISHED);
+        s2_assert_close(widths.kept[S2_PART_ATTENTION], rows[r].attention, 1e-6);
+        s2_assert_close(widths.kept[S2_PART_PLAIN], rows[r].plain, 1e-6);
+        s2_assert_close(widths.kept[S2_PART_EXPERTS], rows[r].experts, 1e-6);
+        s2_assert_close(widths.kept[S2_PART_HEAD], rows[r].head, 1e-6);
+        assert_string_equal(widths.method, "compressed-tensors");
+    }
+}
+
+/* What modelopt writes beside a config that says nothing of it. */
+static void weights_stored_as_another_file_says(void **state)
+{
+    (void)state;
+    static const char config[] =
+        "{\"num_attention_heads\": 2, \"num_hidden_layers\": 1, \"hidden_size\": 8, \"vocab_size\": 9, "
+        "\"intermediate_size\": 9}";
+    static const struct {
+        const char *text, *method, *cache;
+        s2_weights stored;
+    } rows[] = {
+        {"{\"quant_algo\": \"NVFP4\", \"kv_cache_quant_algo\": \"FP8\"}", "NVFP4", "FP8", S2_WEIGHTS_NVFP4},
+        {"{\"quant_algo\": \"FP8\", \"kv_cache_quant_algo\": null}", "FP8", "", S2_WEIGHTS_FP8},
+        {"{\"quant_algo\": \"W4A16_AWQ\", \"group_size\": 128}", "W4A16_AWQ", "", S2_WEIGHTS_INT4},
+        {"{\"quant_algo\": \"MIXED_PRECISION\"}", "MIXED_PRECISION", "", S2_WEIGHTS_PUBLISHED},
+        {"{\"quant_algo\": null, \"kv_cache_quant_algo\": \"FP8\"}", "", "FP8", S2_WEIGHTS_PUBLISHED}};
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        char text[300];
+        s2_net widths;
+        s2_diag diag = {0};
+        assert_int_equal(s2_widths_read(config, strlen(config), &widths, &diag), S2_OK);
+        snprintf(text, sizeof text, "{\"quantization\": %s}", rows[r].text);
+        assert_int_equal(s2_stored_read_apart(text, strlen(text), &widths, &diag), S2_OK);
+        assert_int_equal(widths.stored, rows[r].stored);
+        assert_string_equal(widths.method, rows[r].method);
+        assert_string_equal(widths.cache, rows[r].cache);
+    }
+}
+
 /* Weights that a token runs: of the experts those that it picks, and no embedding of its own. */
 static int64_t activated(const s2_net *net)
 {
@@ -1831,6 +1909,8 @@ int main(void)
         cmocka_unit_test(models_that_share_an_embedding_do_so_unsaid),
         cmocka_unit_test(caps_of_scores_are_those_of_the_config),
         cmocka_unit_test(weights_are_stored_as_the_config_says),
+        cmocka_unit_test(modules_that_a_list_names_keep_their_type),
+        cmocka_unit_test(weights_stored_as_another_file_says),
         cmocka_unit_test(latent_and_older_models_weigh_what_is_published),
         cmocka_unit_test(configs_without_widths_are_refused_with_what_is_missing),
         cmocka_unit_test(checkpoints_of_tensorrt_llm_have_widths),
