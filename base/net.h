@@ -104,6 +104,9 @@ typedef struct s2_net {
         [S2_N_STORED_PARTS]; /* the share of a part's weights that a checkpoint leaves in the type of activations */
     float stored_bits; /* of a weight that it stores, with its part of a scale; 0: as usual of the type */
     char cache[24];    /* the type of the KV cache that it names, by its word; "": it names none */
+    char assumed
+        [24]; /* a model_type that is not known here, so that its layers are taken to be plain; "": it is */
+    int32_t n_copies; /* of the hidden state that layers mix and change (AltUp); 0: one, as usual */
     s2_mixture mixture;
     s2_latent latent;
     s2_mixer mixer;

@@ -65,6 +65,12 @@ static s2_exit read_config(s2_cli *cli, const char *path, s2_net *out)
     *out = net;
     name_after(path, name, sizeof name);
     s2_text_clean(out->name, sizeof out->name, name);
+    if (net.assumed[0] != '\0')
+        s2_cli_hint(
+            cli,
+            "%s: model_type %s is not known here, so its layers are taken to be attention of Q, K, V and O "
+            "and a feed-forward of three matrices each",
+            path, net.assumed);
     if (net.method[0] != '\0' && net.stored == S2_WEIGHTS_PUBLISHED)
         s2_cli_hint(
             cli,

@@ -104,7 +104,8 @@ static s2_status refuse_unknown_experts(reader *r)
 /* Whether the code of the model makes the feed-forward four times as wide as the hidden state where nothing is said. */
 static bool is_four_times(reader *r)
 {
-    static const char *const types[] = {"bloom", "falcon", "gpt_neo", "mpt", "RefinedWeb", "RefinedWebModel"};
+    static const char *const types[] = {"bloom", "falcon",     "gpt_neo",        "gpt_neox_japanese",
+                                        "mpt",   "RefinedWeb", "RefinedWebModel"};
     const char *const type = s2_model_type_name(r->doc, r->prefix);
     bool known = has(r, "n_embd");
     for (size_t n = 0; type != NULL && n < sizeof types / sizeof *types; n++)
@@ -112,12 +113,14 @@ static bool is_four_times(reader *r)
     return known;
 }
 
-/* MPT says how many times. */
+/* MPT says how many times, and GPT-NeoX in Japanese in its own word. */
 static s2_status read_multiple(reader *r, s2_net *net)
 {
     enum { USUAL = 4, MOST = 64 };
     int64_t times;
-    S2_TRY(s2_doc_int_or(r->doc, under(r, "expansion_ratio"), 1, MOST, USUAL, &times, r->diag));
+    const char *const key =
+        has(r, "intermediate_multiple_size") ? "intermediate_multiple_size" : "expansion_ratio";
+    S2_TRY(s2_doc_int_or(r->doc, under(r, key), 1, MOST, USUAL, &times, r->diag));
     net->ffn = (int32_t)s2_min_i64(times * net->hidden, S2_MOST_FFN);
     if (times * net->hidden > S2_MOST_FFN)
         return s2_doc_refuse(r->doc, r->path, r->diag,

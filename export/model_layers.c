@@ -663,11 +663,33 @@ static s2_status read_inkling(const reader *r)
     return read_of_kind(r, "swa_head_dim", S2_LAYER_SLIDING, S2_LIMIT_HEAD_DIM, &r->out->head_dim);
 }
 
+/* Step-3.5: layers with a window may have more query heads, under a word of its authors or of transformers. */
+static s2_status check_sliding_heads(const reader *r)
+{
+    static const char *const keys[] = {"attention_other_setting/num_attention_heads",
+                                       "num_sliding_attention_heads"};
+    char path[S2_DOC_PATH];
+    for (size_t n = 0; n < sizeof keys / sizeof *keys; n++) {
+        int64_t all, own;
+        if (!has(r, keys[n]))
+            continue;
+        S2_TRY(read_int(r, "num_attention_heads", 1, S2_LIMIT_HEADS, 0, &all));
+        S2_TRY(read_int(r, keys[n], 1, S2_LIMIT_HEADS, all, &own));
+        if (all != own)
+            return s2_doc_refuse(
+                r->source->doc, s2_doc_under(r->prefix, keys[n], path), r->source->diag,
+                "layers with a window have %lld query heads, others %lld: a pattern has one number of heads",
+                (long long)own, (long long)all);
+    }
+    return S2_OK;
+}
+
 /* Query heads by layer: the language has one number for all. */
 static s2_status check_query_heads(const reader *r)
 {
     char path[S2_DOC_PATH];
     int64_t all, own;
+    S2_TRY(check_sliding_heads(r));
     const int64_t n =
         s2_doc_len(r->source->doc, s2_doc_under(r->prefix, "num_attention_heads_per_layer", path));
     for (int64_t layer = 0; layer < n; layer++) {
@@ -802,6 +824,30 @@ static s2_status refuse_unknown_type(const reader *r)
     return status == S2_EPARSE ? S2_EUNSUPPORTED : status;
 }
 
+/* Types whose layers are not those of any rule, so that naming one would be wrong, and why. */
+static s2_status refuse_by_name(const reader *r)
+{
+    static const struct {
+        const char *type, *why;
+    } rows[] = {{"zamba",
+                 "a few of its layers run one shared block of attention, on the hidden state and the "
+                 "embedding side by side, and the others keep a state"},
+                {"zamba2", "a few of its layers run shared blocks of attention, on the hidden state and the "
+                           "embedding side by side, and all of them keep a state"}};
+    char path[S2_DOC_PATH];
+    for (size_t n = 0; r->name != NULL && n < sizeof rows / sizeof *rows; n++)
+        if (strcmp(r->name, rows[n].type) == 0) {
+            const s2_status status = s2_doc_refuse(
+                r->source->doc, s2_doc_under(r->prefix, "model_type", path), r->source->diag,
+                "model_type %s: %s; neither is known here, and no rule of --set is right. Write the layers "
+                "that "
+                "attend as a pattern of their own: its attention and cache are then priced, without --model",
+                rows[n].type, rows[n].why);
+            return status == S2_EPARSE ? S2_EUNSUPPORTED : status;
+        }
+    return S2_OK;
+}
+
 /* Hunyuan's own code lets layers share keys where transformers, which has the same type, does not. */
 static s2_status refuse_shared_keys(const reader *r)
 {
@@ -839,6 +885,7 @@ static s2_status choose_rule(reader *r)
                            "--set rule=%.40s: expected full, window or types", word);
     if (known != NULL)
         return refuse_shared_keys(r);
+    S2_TRY(refuse_by_name(r));
     if ((r->name != NULL || !has(r, "layer_types")) && every < 0)
         return refuse_unknown_type(r);
     r->type.rule = has(r, "attention_chunk_size") && !has(r, "layer_types") ? S2_RULE_CHUNKS : S2_RULE_TYPES;

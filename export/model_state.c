@@ -58,7 +58,7 @@ typedef struct state_form {
 
 static const state_form forms[] = {
     {{"qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", NULL}, DELTA_STATE, {{HIDDEN, HEADS, DIM}}},
-    {{"olmo_hybrid", NULL}, DELTA_STATE, {{NULL}}},
+    {{"olmo_hybrid", "lara_mini", NULL}, DELTA_STATE, {{NULL}}},
     {{"kimi_linear", NULL},
      {{KDA_HEADS, KDA_DIM, KDA_DIM}},
      {{"3", KDA_HEADS, KDA_DIM, KDA_CONV}},
@@ -117,11 +117,17 @@ static const state_form forms[] = {
       {"#kv_heads:2", DIM}},
      {{CCA_Q, DIM, "cca_time1=2"}, {CCA_KV, DIM, "cca_time1=2"}},
      {{NULL}}},
-    {{"inkling_text", "inkling2_text", NULL},
+    {{"inkling_text", NULL},
+     {{"2", SHORT_CONV, CCA_KV}, {"2", SHORT_CONV, HIDDEN}},
+     {{NULL}},
+     {{"0"}}, /* convolutions of single channels alone */
+     {{HIDDEN, HEADS, "d_rel"}}},
+    {{"inkling2_text", NULL},
      {{"2", SHORT_CONV, CCA_KV}, {"2", SHORT_CONV, HIDDEN}},
      {{NULL}},
      {{NULL}},
      {{NULL}}},
+    {{"step3p5", NULL}, {{NULL}}, {{NULL}}, {{NULL}}, {{HIDDEN, HEADS}}},
     {{"inkling_text " SLIDING, "inkling2_text " SLIDING, NULL},
      {{"2", SHORT_CONV, "swa_num_key_value_heads", "swa_head_dim"}, {"2", SHORT_CONV, HIDDEN}},
      {{NULL}},

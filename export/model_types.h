@@ -23,6 +23,7 @@
 
 #define S2_MODEL_TYPES(X)                                                                                    \
     X("apertus", FULL, NULL, 0, 0, 0, 0, S2_UNGATED)                                                         \
+    X("apertus1p5_text", FULL, NULL, 0, 0, 0, 0, S2_UNGATED)                                                 \
     X("arcee", FULL, NULL, 0, 0, 0, 0, S2_UNGATED)                                                           \
     X("aria_text", FULL, NULL, 0, 0, 0, 0, 0)                                                                \
     X("axk1", FULL, NULL, 0, 0, 0, 0, 0)                                                                     \
@@ -42,6 +43,7 @@
     X("emu3_text_model", FULL, NULL, 0, 0, 0, 0, 0)                                                          \
     X("ernie4_5", FULL, NULL, 0, 0, 0, 128, S2_TIED)                                                         \
     X("ernie4_5_moe", FULL, NULL, 0, 0, 0, 0, S2_TIED)                                                       \
+    X("exaone", FULL, NULL, 0, 0, 0, 0, 0)                                                                   \
     X("falcon", FULL, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED)                                                \
     X("flex_olmo", FULL, NULL, 0, 0, 0, 0, 0)                                                                \
     X("fuyu", FULL, NULL, 0, 0, 0, 0, S2_UNGATED | S2_UNGROUPED)                                             \
@@ -53,6 +55,7 @@
     X("glm4", FULL, NULL, 0, 0, 0, 128, 0)                                                                   \
     X("glm4_moe", FULL, NULL, 0, 0, 0, 0, 0)                                                                 \
     X("glm4_moe_lite", FULL, NULL, 0, 0, 0, 0, 0)                                                            \
+    X("glm_ocr_text", FULL, NULL, 0, 0, 0, 0, 0)                                                             \
     X("gpt-sw3", FULL, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED | S2_UNGROUPED)                                \
     X("gpt2", FULL, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED | S2_UNGROUPED)                                   \
     X("gpt_bigcode", FULL, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED)                                           \
@@ -60,11 +63,13 @@
     X("gpt_neox_japanese", FULL, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED | S2_UNGROUPED)                      \
     X("gptj", FULL, NULL, 0, 0, 0, 0, S2_UNGATED | S2_UNGROUPED)                                             \
     X("granite", FULL, NULL, 0, 0, 0, 0, 0)                                                                  \
+    X("granite_docling_text", FULL, NULL, 0, 0, 0, 0, S2_TIED)                                               \
     X("granitemoe", FULL, NULL, 0, 0, 0, 0, 0)                                                               \
     X("granitemoeshared", FULL, NULL, 0, 0, 0, 0, 0)                                                         \
     X("helium", FULL, NULL, 0, 0, 0, 128, 0)                                                                 \
     X("hunyuan_v1_dense", FULL, NULL, 0, 0, 0, 0, 0)                                                         \
     X("hunyuan_v1_moe", FULL, NULL, 0, 0, 0, 0, 0)                                                           \
+    X("hunyuan_vl_text", FULL, NULL, 0, 0, 0, 0, S2_TIED)                                                    \
     X("hy_v3", FULL, NULL, 0, 0, 0, 128, 0)                                                                  \
     X("hyperclovax", FULL, NULL, 0, 0, 0, 0, 0)                                                              \
     X("internlm2", FULL, NULL, 0, 0, 0, 0, 0)                                                                \
@@ -95,6 +100,10 @@
     X("ernie4_5_vl_moe_text", FULL, NULL, 0, 0, 0, 0, S2_TIED)                                               \
     X("qwen3_omni_moe_text", FULL, NULL, 0, 0, 0, 0, 0)                                                      \
     X("mimo", FULL, NULL, 0, 0, 0, 0, 0)                                                                     \
+    X("mistral4", FULL, NULL, 0, 0, 0, 0, 0)                                                                 \
+    X("paddleocr_vl_text", FULL, NULL, 0, 0, 0, 128, S2_TIED)                                                \
+    X("sarvam_mla", FULL, NULL, 0, 0, 0, 0, 0)                                                               \
+    X("sarvam_moe", FULL, NULL, 0, 0, 0, 0, 0)                                                               \
     X("seed_oss", FULL, NULL, 0, 0, 0, 128, 0)                                                               \
     X("solar_open", FULL, NULL, 0, 0, 0, 128, 0)                                                             \
     X("stablelm", FULL, NULL, 0, 0, 0, 0, 0)                                                                 \
@@ -143,6 +152,7 @@
     X("cohere2_moe", LISTED, NULL, 0, 0, 4096, 128, S2_TIED)                                                 \
     X("exaone_moe", TYPES, "sliding_window_pattern", 4, 3, 4096, 0, 0)                                       \
     X("flint", LISTED, NULL, 0, 0, 513, 128, S2_SINKS)                                                       \
+    X("step3p5", LISTED, NULL, 0, 0, 0, 128, 0)                                                              \
     X("llama4", CHUNKS, "no_rope_layer_interval", 4, 3, 8192, 128, 0)                                        \
     X("llama4_text", CHUNKS, "no_rope_layer_interval", 4, 3, 8192, 128, 0)                                   \
     X("mimo_v2_flash", MIMO, NULL, 0, 0, 129, 192, 0)                                                        \
@@ -179,6 +189,7 @@
     X("granitemoehybrid", HYBRID, NULL, 0, 0, 0, 0, 0)                                                       \
     X("jamba", HYBRID, NULL, 8, 4, 0, 0, 0)                                                                  \
     X("kimi_linear", HYBRID, NULL, 0, 0, 0, 0, 0)                                                            \
+    X("lara_mini", HYBRID, NULL, 0, 0, 512, 128, S2_TIED)                                                    \
     X("lfm2", HYBRID, NULL, 0, 0, 0, 0, S2_TIED)                                                             \
     X("lfm2_moe", HYBRID, NULL, 0, 0, 0, 0, S2_TIED)                                                         \
     X("lfm3", HYBRID, NULL, 0, 0, 256, 128, S2_TIED)                                                         \

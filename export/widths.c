@@ -52,11 +52,41 @@ static s2_status check_gated(const reader *r)
         "config.json from which the checkpoint was made");
 }
 
+static bool is_named(const reader *r, const char *type)
+{
+    const char *const name = s2_model_type_name(r->doc, r->prefix);
+    return name != NULL && strcmp(name, type) == 0;
+}
+
+/* Types that have no row and more than plain layers: global projections, another width of K and V, shared blocks. */
+static bool is_other(const reader *r)
+{
+    static const char *const types[] = {"bigbird_pegasus", "led", "longformer", "zamba", "zamba2"};
+    bool other = false;
+    for (size_t n = 0; n < sizeof types / sizeof *types; n++)
+        other = other || is_named(r, types[n]);
+    return other;
+}
+
+/* Formats of their own, whose layers are plain but for what they read; others are taken to be so, and that is said. */
+static void read_assumed(const reader *r, s2_net *out)
+{
+    static const char *const plain[] = {
+        "axk2",          "big_bird",   "deepseek_v32",       "glm_moe_dsa",         "hy_v4",
+        "hy_v4_vl_text", "minimax_m3", "minimax_m3_vl_text", "mistral_large4_text", "phi3small"};
+    const char *const name = s2_model_type_name(r->doc, r->prefix);
+    bool known = name == NULL || s2_model_type_find(name) != NULL;
+    for (size_t n = 0; n < sizeof plain / sizeof *plain; n++)
+        known = known || is_named(r, plain[n]);
+    if (!known)
+        s2_text_clean(out->assumed, sizeof out->assumed, name);
+}
+
 /* What the code of the model_type does of itself. */
 static int32_t flags_of(const reader *r)
 {
     const s2_model_type *const type = s2_model_type_find(s2_model_type_name(r->doc, r->prefix));
-    return type != NULL ? type->flags : 0;
+    return type != NULL ? type->flags : is_named(r, "big_bird") ? S2_UNGATED | S2_TIED : 0;
 }
 
 /* What the code of a model_type does where its config says nothing. */
@@ -300,17 +330,25 @@ static s2_status refuse_idle(const reader *r, const s2_model_type *type, const s
     return S2_OK;
 }
 
-/* Matrices and tables that have a key of their own and no price here. */
-static s2_status refuse_others(const reader *r)
+/*
+ * Gemma 3n: layers mix several copies of the hidden state, which are made at the first one and joined at the last, by a
+ * matrix each; beside attention each has two that meet in a small rank.
+ */
+static s2_status read_copies(const reader *r, s2_net *out)
 {
-    const char *const key = "altup_num_inputs";
+    enum { MOST_COPIES = 64 };
     char path[S2_DOC_PATH];
-    if (!s2_doc_has(r->doc, s2_doc_under(r->prefix, key, path)))
+    int64_t n;
+    int32_t rank;
+    S2_TRY(s2_doc_int_or(r->doc, s2_doc_under(r->prefix, "altup_num_inputs", path), 1, MOST_COPIES, 1, &n,
+                         r->diag));
+    S2_TRY(read_width(r, "laurel_rank", &rank));
+    out->beside += (int64_t)2 * rank * out->hidden;
+    if (n == 1)
         return S2_OK;
-    return s2_doc_refuse(r->doc, path, r->diag,
-                         "\"%s\": layers that compute on several copies of the hidden state have no price "
-                         "here: price attention alone, without --model",
-                         key);
+    out->n_copies = (int32_t)n;
+    out->once += 2 * (n - 1) * out->hidden * out->hidden;
+    return S2_OK;
 }
 
 /* An embedding for each layer: a gate and a product in it, and one product for all of them (Gemma 4, small ones). */
@@ -323,7 +361,7 @@ static s2_status read_layer_inputs(const reader *r, s2_net *out)
     S2_TRY(read_number(r, (const char *const[]){"vocab_size_per_layer_input", NULL}, MOST_VOCAB, &vocab));
     const int64_t all = (int64_t)width * out->n_layers;
     out->beside += (int64_t)2 * width * out->hidden;
-    out->once = all * out->hidden;
+    out->once += all * out->hidden;
     out->table = all * vocab;
     return S2_OK;
 }
@@ -358,7 +396,11 @@ static s2_status check_layers(const reader *r, const s2_source *source, const s2
                               const s2_model_shape *shape, s2_model_layers *layers)
 {
     char path[S2_DOC_PATH];
-    S2_TRY(refuse_others(r));
+    if (is_other(r))
+        return s2_doc_refuse(r->doc, s2_doc_under(r->prefix, "model_type", path), r->diag,
+                             "models of type \"%s\" have matrices besides those of attention and "
+                             "feed-forward, which has no price here: price attention alone, without --model",
+                             s2_model_type_name(r->doc, r->prefix));
     if (type == NULL)
         return refuse_unknown_states(r);
     S2_TRY(s2_model_layers_read(source, r->prefix, shape->n_layers, layers));
@@ -390,6 +432,7 @@ static s2_status read_all(const s2_doc *doc, s2_arena *arena, s2_buf *notes, s2_
                     .head_dim = shape.head_dim > 0 ? (int32_t)shape.head_dim : 128,
                     .latent = latent};
     S2_TRY(check_layers(&r, &source, type, &shape, &layers));
+    read_assumed(&r, out);
     S2_TRY(read_scores(&r, out));
     S2_TRY(read_number(&r, hidden, MOST_HIDDEN, &out->hidden));
     S2_TRY(check_embedding(&r, out->hidden));
@@ -398,6 +441,7 @@ static s2_status read_all(const s2_doc *doc, s2_arena *arena, s2_buf *notes, s2_
     if (type != NULL)
         S2_TRY(read_unlike(&r, &source, type, &layers, out));
     S2_TRY(read_layer_inputs(&r, out));
+    S2_TRY(read_copies(&r, out));
     S2_TRY(read_habits(&r, out));
     return s2_stored_read(doc, r.prefix, arena, out, diag);
 }

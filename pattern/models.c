@@ -10,7 +10,7 @@
  * latent; layers that are alike.
  */
 #define STORED(type, method, kept)                                                                           \
-    type, method, {kept, kept, 0, 0, 0, 1}, 0, "", {0}, {0}, {0}, 0, 0, 0, {{0}}, false, false,              \
+    type, method, {kept, kept, 0, 0, 0, 1}, 0, "", "", 0, {0}, {0}, {0}, 0, 0, 0, {{0}}, false, false,       \
     {                                                                                                        \
         {                                                                                                    \
             0                                                                                                \

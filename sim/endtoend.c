@@ -323,8 +323,9 @@ static void add_mixers(s2_around *around, double n_layers)
                  mma_us = flop / s2_gpu_flop_us(&options->gpu, false), hbm_us = moved / around->hbm;
     if (n_layers == 0)
         return;
-    add_products(around, "mixers", weights, held_as(options, S2_PART_MIXER), weights, around->tokens,
-                 2 * n_layers);
+    if (weights > 0)
+        add_products(around, "mixers", weights, held_as(options, S2_PART_MIXER), weights, around->tokens,
+                     2 * n_layers);
     append(around, "scan", fmax(fmax(mma_us, hbm_us) - states->us, 0), mma_us > hbm_us ? S2_MMA : S2_HBM);
 }
 
@@ -350,6 +351,18 @@ static void add_between(s2_around *around, const s2_net_counts *counts, double p
     if (n_inner > 0)
         add_elementwise(around, "activation", S2_MOVE_ACTIVATION, n_inner,
                         around->tokens * s2_inner_width(options, picked) / s2_inner_width(options, 1));
+}
+
+/* Copies of the hidden state are mixed before a layer and changed behind it: each time all are read and written. */
+static void add_copies(s2_around *around)
+{
+    enum { TIMES = 4 };
+    const s2_net *const net = around->options->net;
+    if (net->n_copies > 0)
+        add_part(around, "copies", 0,
+                 (double)TIMES * net->n_layers * net->n_copies * net->hidden * around->tokens *
+                     S2_HIDDEN_BYTES / around->hbm,
+                 2.0 * net->n_layers);
 }
 
 static void add_layers(s2_around *around)
@@ -378,6 +391,7 @@ static void add_layers(s2_around *around)
                      inner_held(options, experts.read, picked), s2_inner_weights(options, picked),
                      around->tokens, 2 * (n_inner + n_shared + n_latent));
     add_between(around, &counts, experts.imbalance);
+    add_copies(around);
     if (options->no_head)
         return;
     add_products(around, "lm head", hidden * net->vocab / n,
