@@ -61,6 +61,10 @@ typedef struct s2_latent {
 typedef struct s2_mixer {
     int64_t weights;    /* of its matrices, in a layer that has one */
     int64_t n_elements; /* of a sequence's recurrent state, each of which a token changes and reads */
+    int64_t grouped;    /* of `weights`, those of groups: a GPU has the groups that its heads read */
+    int32_t n_groups;   /* 0: there are none */
+    int32_t
+        n_shares; /* heads or channels that GPUs divide: their number divides this one; 0: it is not known */
 } s2_mixer;
 
 /* What one layer has where layers are unlike. Feed-forward layers of their own count to the layer before them. */

@@ -62,7 +62,8 @@ static s2_status shape_number(const s2_source *source, const char *prefix, const
     return s2_setting_int(&source->settings, key, 1, high, value, out, source->diag);
 }
 
-/* Gemma 3's text models leave their heads out, and some models have none. */
+/* Gemma 3's text models leave their heads out, and some models have none: as many as GPUs may share then stand there. */
+enum { NO_HEADS = 64 };
 static s2_model_shape implied_shape(const s2_source *source, const char *prefix)
 {
     const char *const name = s2_model_type_name(source->doc, prefix);
@@ -73,7 +74,7 @@ static s2_model_shape implied_shape(const s2_source *source, const char *prefix)
         shape.n_kv_heads = 4;
     }
     if (type != NULL && type->rule == S2_RULE_STATES)
-        shape.n_heads = shape.n_kv_heads = 1;
+        shape.n_heads = shape.n_kv_heads = NO_HEADS;
     return shape;
 }
 

@@ -10,7 +10,7 @@ static const int64_t MOST_WEIGHTS = (int64_t)1 << 40;
  * What a layer that keeps a state has, as sums of products of config keys. Elements per sequence: `wide` ones are the
  * recurrent state, in 32 bits, `narrow` ones the last inputs of a convolution, in 16. Weights: `mixer` ones are of the
  * matrices that compute it, without short convolutions of single channels; no such row: they are not known. `beside`
- * ones are what the type's attention has beside Q, K, V and O.
+ * ones are what the type's attention has beside Q, K, V and O. How GPUs share a mixer is that of vLLM's classes.
  * A factor "2" is that number; of two names separated by '|' the first one present counts; after a name, "=N" is
  * its default, "-1" subtracts one, ":2" halves. HEADS and DIM are of attention, under any of their names.
  */
@@ -21,6 +21,8 @@ typedef struct state_form {
     product narrow[N_PRODUCTS];
     product mixer[N_PRODUCTS];
     product beside[N_PRODUCTS];
+    const char *const shares[2]; /* heads or channels that GPUs divide */
+    product grouped[N_PRODUCTS]; /* weights of groups, which are then SSM_GROUPS */
 } state_form;
 
 #define HEADS      "#heads"
@@ -57,8 +59,16 @@ typedef struct state_form {
     }
 
 static const state_form forms[] = {
-    {{"qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", NULL}, DELTA_STATE, {{HIDDEN, HEADS, DIM}}},
-    {{"olmo_hybrid", "lara_mini", NULL}, DELTA_STATE, {{NULL}}},
+    {{"qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", NULL},
+     DELTA_STATE,
+     {{HIDDEN, HEADS, DIM}},
+     {"linear_num_key_heads", "linear_num_value_heads"},
+     {{NULL}}},
+    {{"olmo_hybrid", "lara_mini", NULL},
+     DELTA_STATE,
+     {{NULL}},
+     {"linear_num_key_heads", "linear_num_value_heads"},
+     {{NULL}}},
     {{"kimi_linear", NULL},
      {{KDA_HEADS, KDA_DIM, KDA_DIM}},
      {{"3", KDA_HEADS, KDA_DIM, KDA_CONV}},
@@ -66,11 +76,15 @@ static const state_form forms[] = {
       {"2", HIDDEN, KDA_DIM},
       {"2", KDA_DIM, KDA_HEADS, KDA_DIM},
       {HIDDEN, KDA_HEADS}},
+     {{NULL}},
+     {KDA_HEADS, NULL},
      {{NULL}}},
     {{"jamba", NULL},
      {{MAMBA, "mamba_d_state"}},
      {{MAMBA, "mamba_d_conv"}},
      {{"3", HIDDEN, MAMBA}, {"3", MAMBA, "mamba_d_state"}, {"2", MAMBA, "mamba_dt_rank"}},
+     {{NULL}},
+     {HIDDEN, NULL},
      {{NULL}}},
     {{"kimi_linear " FULL_GATE, NULL},
      {{KDA_HEADS, KDA_DIM, KDA_DIM}},
@@ -79,34 +93,52 @@ static const state_form forms[] = {
       {HIDDEN, KDA_DIM},
       {KDA_DIM, KDA_HEADS, KDA_DIM},
       {HIDDEN, KDA_HEADS}},
+     {{NULL}},
+     {KDA_HEADS, NULL},
      {{NULL}}},
-    {{"kimi_linear " OUT_GATE, NULL}, {{NULL}}, {{NULL}}, {{NULL}}, {{HIDDEN, HEADS, "v_head_dim"}}},
+    {{"kimi_linear " OUT_GATE, NULL},
+     {{NULL}},
+     {{NULL}},
+     {{NULL}},
+     {{HIDDEN, HEADS, "v_head_dim"}},
+     {NULL},
+     {{NULL}}},
     {{"bailing_hybrid", NULL},
      {{KDA_HEADS, KDA_DIM, KDA_DIM}},
      {{"3", KDA_HEADS, KDA_DIM, KDA_CONV}},
      {{"6", HIDDEN, KDA_HEADS, KDA_DIM}, {HIDDEN, KDA_HEADS}},
-     {{HIDDEN, HEADS}}},
+     {{HIDDEN, HEADS}},
+     {KDA_HEADS, NULL},
+     {{NULL}}},
     {{"mamba", "falcon_mamba", NULL},
      {{"expand=2", HIDDEN, "state_size"}},
      {{"expand=2", HIDDEN, "conv_kernel"}},
      {{"3", HIDDEN, "expand=2", HIDDEN},
       {"3", "expand=2", HIDDEN, "state_size"},
       {"2", "expand=2", HIDDEN, "time_step_rank"}},
+     {{NULL}},
+     {HIDDEN, NULL},
      {{NULL}}},
     {{"bamba", "granitemoehybrid", "nemotron_h", "falcon_h1", "mamba2", NULL},
      {{SSM_HEADS, SSM_DIM, SSM_STATE}},
      {{SSM_HEADS, SSM_DIM, SSM_CONV}, {"2", SSM_GROUPS, SSM_STATE, SSM_CONV}},
      {{"3", HIDDEN, SSM_HEADS, SSM_DIM}, {"2", HIDDEN, SSM_GROUPS, SSM_STATE}, {HIDDEN, SSM_HEADS}},
-     {{NULL}}},
+     {{NULL}},
+     {SSM_HEADS, NULL},
+     {{"2", HIDDEN, SSM_GROUPS, SSM_STATE}}},
     {{"minimax", "minimax_m1", "minimax_text_01", NULL},
      {{HEADS, DIM, DIM}},
      {{NULL}},
      {{"5", HIDDEN, HEADS, DIM}},
+     {{NULL}},
+     {HEADS, NULL},
      {{NULL}}},
     {{"lfm2", "lfm2_moe", "lfm3", NULL},
      {{NULL}},
      {{HIDDEN, "conv_L_cache"}},
      {{"4", HIDDEN, HIDDEN}},
+     {{NULL}},
+     {HIDDEN, NULL},
      {{NULL}}},
     {{"zaya", NULL},
      {{NULL}},
@@ -116,27 +148,37 @@ static const state_form forms[] = {
       {CCA_KV, "cca_time1=2-1"},
       {"#kv_heads:2", DIM}},
      {{CCA_Q, DIM, "cca_time1=2"}, {CCA_KV, DIM, "cca_time1=2"}},
+     {{NULL}},
+     {NULL},
      {{NULL}}},
     {{"inkling_text", NULL},
      {{"2", SHORT_CONV, CCA_KV}, {"2", SHORT_CONV, HIDDEN}},
      {{NULL}},
      {{"0"}}, /* convolutions of single channels alone */
-     {{HIDDEN, HEADS, "d_rel"}}},
+     {{HIDDEN, HEADS, "d_rel"}},
+     {NULL},
+     {{NULL}}},
     {{"inkling2_text", NULL},
      {{"2", SHORT_CONV, CCA_KV}, {"2", SHORT_CONV, HIDDEN}},
      {{NULL}},
      {{NULL}},
+     {{NULL}},
+     {NULL},
      {{NULL}}},
-    {{"step3p5", NULL}, {{NULL}}, {{NULL}}, {{NULL}}, {{HIDDEN, HEADS}}},
+    {{"step3p5", NULL}, {{NULL}}, {{NULL}}, {{NULL}}, {{HIDDEN, HEADS}}, {NULL}, {{NULL}}},
     {{"inkling_text " SLIDING, "inkling2_text " SLIDING, NULL},
      {{"2", SHORT_CONV, "swa_num_key_value_heads", "swa_head_dim"}, {"2", SHORT_CONV, HIDDEN}},
      {{NULL}},
      {{NULL}},
+     {{NULL}},
+     {NULL},
      {{NULL}}},
     {{"recurrent_gemma", NULL},
      {{LRU}},
      {{LRU, "conv1d_width=4"}},
      {{"3", HIDDEN, LRU}, {"2", LRU, DIM}}, /* gates of a head are as wide as those of attention */
+     {{NULL}},
+     {NULL},
      {{NULL}}}};
 
 /* What follows a name: its default, a number to subtract, or one to divide by. */
@@ -250,6 +292,28 @@ s2_status s2_model_state_read(const s2_source *source, const char *prefix, const
     return S2_OK;
 }
 
+/* Heads of two kinds are shared where the number of GPUs divides both. Mamba's channels are a multiple of HIDDEN. */
+static s2_status read_shares(const s2_source *source, const char *prefix, const state_form *form,
+                             s2_mixer *out)
+{
+    int64_t shares = 0, own, groups;
+    for (int32_t nth = 0; nth < 2 && form->shares[nth] != NULL; nth++) {
+        S2_TRY(read_factor(source, prefix, form->shares[nth], &own));
+        for (int64_t rest; own != 0 && shares != 0; own = rest) { /* Euclid */
+            rest = shares % own;
+            shares = own;
+        }
+        shares = shares == 0 ? own : shares;
+    }
+    out->n_shares = (int32_t)shares;
+    if (form->grouped[0][0] == NULL)
+        return S2_OK;
+    S2_TRY(read_factor(source, prefix, SSM_GROUPS, &groups));
+    S2_TRY(read_sum(source, prefix, form->grouped, MOST_WEIGHTS, &out->grouped));
+    out->n_groups = (int32_t)groups;
+    return S2_OK;
+}
+
 s2_status s2_model_mixer_read(const s2_source *source, const char *prefix, const char *type, s2_mixer *out)
 {
     const state_form *form;
@@ -263,7 +327,8 @@ s2_status s2_model_mixer_read(const s2_source *source, const char *prefix, const
                              type);
     }
     S2_TRY(read_sum(source, prefix, form->wide, S2_LIMIT_STATE_BYTES, &out->n_elements));
-    return read_sum(source, prefix, form->mixer, MOST_WEIGHTS, &out->weights);
+    S2_TRY(read_sum(source, prefix, form->mixer, MOST_WEIGHTS, &out->weights));
+    return read_shares(source, prefix, form, out);
 }
 
 s2_status s2_model_beside_read(const s2_source *source, const char *prefix, const char *type, int64_t *out)

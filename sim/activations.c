@@ -101,8 +101,10 @@ double s2_activations_passing(const s2_sim_options *options, double picked)
     const double inner = s2_inner_widest(options, picked),
                  feed_forward = options->fusion == S2_EAGER ? all_elements(options, inner)
                                                             : 2.0 * options->net->hidden + inner;
-    return S2_HIDDEN_BYTES * fmax(fmax(attention_elements(options) + sent_width(options), feed_forward),
-                                  mixer_elements(options));
+    const double copies = (double)s2_max_i32(options->net->n_copies - 1, 0) * options->net->hidden;
+    return S2_HIDDEN_BYTES *
+           (copies + fmax(fmax(attention_elements(options) + sent_width(options), feed_forward),
+                          mixer_elements(options)));
 }
 
 double s2_activations_chosen(const s2_sim_options *options)

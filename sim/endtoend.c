@@ -163,8 +163,9 @@ static double projection_weights(const s2_sim_options *options)
 double s2_end_to_end_weights(const s2_sim_options *options)
 {
     const s2_net *const net = options->net;
-    const double shared = (double)(s2_net_weights(net) - s2_net_projections(net));
-    return (shared - embeddings_elsewhere(options)) / options->n_ranks + projection_weights(options);
+    const double shared = (double)(s2_net_weights(net) - s2_net_projections(net) - s2_net_mixers(net));
+    return (shared - embeddings_elsewhere(options)) / options->n_ranks + projection_weights(options) +
+           s2_net_mixers_each(net, options->n_ranks);
 }
 
 /* Of the head alone, where it is not the embedding. */
@@ -179,8 +180,8 @@ int64_t s2_end_to_end_weight_bytes(const s2_sim_options *options)
     if (options->net == NULL)
         return 0;
     const double experts = s2_end_to_end_experts(options), others = s2_inner_weights(options, 0),
-                 mixers = (double)s2_net_mixers(options->net) / options->n_ranks,
-                 head = head_weights(options), outside = embedding_weights(options) - head;
+                 mixers = s2_net_mixers_each(options->net, options->n_ranks), head = head_weights(options),
+                 outside = embedding_weights(options) - head;
     const double of_experts = options->net->n_experts > 1 ? weight_bits(options, S2_PART_EXPERTS)
                                                           : weight_bits(options, S2_PART_PLAIN);
     return (int64_t)((experts / options->n_expert_ranks * of_experts + others * inner_bits(options, 0) +
@@ -314,7 +315,7 @@ static void add_mixers(s2_around *around, double n_layers)
     const s2_sim_options *const options = around->options;
     const s2_net *const net = options->net;
     const s2_states *const states = &around->sim->states;
-    const double weights = (double)s2_net_mixers(net) / options->n_ranks,
+    const double weights = s2_net_mixers_each(net, options->n_ranks),
                  flop = SCAN_FLOP * (around->forward + BACKWARD_FLOP * around->backward) *
                         (double)net->mixer.n_elements / options->n_ranks * n_layers * around->tokens,
                  moved = (around->forward + BACKWARD_MOVES * around->backward) * weights / net->hidden *

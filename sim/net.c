@@ -161,6 +161,34 @@ int64_t s2_net_mixers(const s2_net *net)
     return s2_net_count(net).n_mixers * net->mixer.weights;
 }
 
+double s2_net_mixers_each(const s2_net *net, int32_t n_ranks)
+{
+    const s2_mixer *const own = &net->mixer;
+    const int32_t n_parts = own->n_groups == 1 ? 1 : n_ranks;
+    return s2_net_count(net).n_mixers *
+           ((double)(own->weights - own->grouped) / n_ranks + (double)own->grouped / n_parts);
+}
+
+s2_status s2_net_check_mixers(const s2_net *net, int32_t n_ranks, s2_diag *diag)
+{
+    const s2_mixer *const own = &net->mixer;
+    if (s2_net_count(net).n_mixers == 0)
+        return S2_OK;
+    if (own->n_shares > 0 && own->n_shares % n_ranks != 0)
+        return s2_diag_set(
+            diag, S2_EINVAL, CODE_SHAPE, 0, 0,
+            "%d GPUs cannot share the mixers of %s: their number must divide %d, as the heads or "
+            "channels of a state",
+            n_ranks, net->name, own->n_shares);
+    if (own->n_groups > 1 && own->n_groups % n_ranks != 0)
+        return s2_diag_set(
+            diag, S2_EINVAL, CODE_SHAPE, 0, 0,
+            "%d GPUs cannot share the mixers of %s: their number must divide the %d groups (one "
+            "group alone is copied to each)",
+            n_ranks, net->name, own->n_groups);
+    return S2_OK;
+}
+
 int64_t s2_net_weights(const s2_net *net)
 {
     const int64_t embedding = (int64_t)net->vocab * net->hidden;

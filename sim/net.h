@@ -74,6 +74,10 @@ s2_latent_weights s2_net_latent_weights(const s2_net *net);
 int64_t s2_net_projections(const s2_net *net);
 int64_t s2_net_mixers(const s2_net *net);
 int64_t s2_net_weights(const s2_net *net);
+/* Weights of all mixers that one of so many GPUs has: its heads, with the group that these read. */
+double s2_net_mixers_each(const s2_net *net, int32_t n_ranks);
+/* S2_EINVAL, with the reason in *diag, for GPUs that cannot share the heads, channels or groups of mixers evenly. */
+s2_status s2_net_check_mixers(const s2_net *net, int32_t n_ranks, s2_diag *diag) S2_MUST_CHECK;
 
 /*
  * Requires that each layer of the pattern reads and keeps what that of the model does. S2_EINVAL with both shapes

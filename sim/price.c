@@ -126,7 +126,7 @@ void s2_sim_take_net(const s2_pattern *pattern, s2_net *own, s2_sim_options *opt
 /* What a training step keeps is known of layers whose attention has the shape of the net, and keys of its own. */
 static s2_status check_trained_layers(const s2_net *net, s2_diag *diag)
 {
-    bool alike = net->table == 0;
+    bool alike = net->table == 0 && net->n_copies == 0;
     for (int32_t layer = 0; layer < net->n_layers; layer++) {
         const s2_net_layer own = s2_net_layer_at(net, layer);
         alike = alike && !own.shares && own.heads == 0;
@@ -155,6 +155,8 @@ static s2_status check_options(const s2_pattern *pattern, const s2_sim_options *
         S2_TRY(s2_sim_check_trained(options, diag));
     if (net != NULL && options->phase == S2_TRAIN)
         S2_TRY(check_trained_layers(net, diag));
+    if (net != NULL)
+        S2_TRY(s2_net_check_mixers(net, options->n_ranks, diag));
     S2_TRY(s2_share_check(pattern, options->n_ranks, diag));
     return net != NULL ? s2_net_check_shape(net, pattern, diag) : S2_OK;
 }

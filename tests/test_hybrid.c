@@ -49,6 +49,7 @@ static s2_net drawn_net(s2_rng *rng)
         .beside = (int64_t)s2_rng_below(rng, 2) * 1024 * 1024,
         .table = 1000 * (int64_t)s2_rng_below(rng, 2),
         .once = 100 * (int64_t)s2_rng_below(rng, 2),
+        .n_copies = 4 * (int32_t)s2_rng_below(rng, 2),
         .others = {{4, 256, 2}, {8, 64, 1}},
         .unlike = true};
     net.mixture.latent_dim = (int32_t)s2_rng_below(rng, 2) * 256;
@@ -264,6 +265,70 @@ static void states_take_the_same_at_any_length(void **state)
         assert_true(scan_us * (1 + 1e-9) >=
                     flop * (double)(options.len_tok * options.batch) / s2_gpu_flop_us(&options.gpu, false));
         s2_arena_release(&arena);
+    }
+}
+
+/* GPUs divide heads, and groups where there are several; one group is copied to each, and what is odd is refused. */
+static void gpus_share_the_mixers_by_heads_and_groups(void **state)
+{
+    (void)state;
+    for (int64_t nth = 0; nth < s2_test_cases(200); nth++) {
+        s2_rng rng = {s2_test_seed(20261205) + (uint64_t)nth};
+        s2_arena arena = {0};
+        s2_net net = drawn_net(&rng);
+        net.layers[0].mixes = 1;
+        const s2_pattern pattern = pattern_of(&arena, &net);
+        s2_sim_options options = drawn_options(&rng, &net, NULL);
+        s2_sim sim;
+        s2_diag diag = {0};
+        const double whole = s2_end_to_end_weights(&options);
+        options.n_ranks = 1 << s2_rng_below(&rng, 3);
+        const int32_t n = options.n_ranks, n_mixers = s2_net_count(&net).n_mixers;
+        net.mixer.n_shares = 2 + (int32_t)s2_rng_below(&rng, 7);
+        net.mixer.n_groups = (int32_t)s2_rng_below(&rng, 4);
+        net.mixer.grouped = net.mixer.n_groups > 0 ? net.mixer.weights / 3 : 0;
+        const bool even =
+            net.mixer.n_shares % n == 0 && (net.mixer.n_groups < 2 || net.mixer.n_groups % n == 0);
+        const s2_status status = s2_price(&arena, &pattern, &options, S2_PRICE_WHOLE, &sim, &diag);
+        assert_int_equal(status, even ? S2_OK : S2_EINVAL);
+        if (even) {
+            const double copied =
+                net.mixer.n_groups == 1 ? (double)net.mixer.grouped * n_mixers * (1 - 1.0 / n) : 0;
+            s2_assert_close(s2_end_to_end_weights(&options), whole / n + copied, 1e-9 * whole);
+        } else {
+            assert_non_null(strstr(diag.msg, "mixers"));
+        }
+        s2_arena_release(&arena);
+    }
+}
+
+/* A part that a checkpoint leaves whole weighs what it does in the type of activations. */
+static void what_is_kept_weighs_as_activations_do(void **state)
+{
+    (void)state;
+    for (int64_t nth = 0; nth < s2_test_cases(200); nth++) {
+        s2_rng rng = {s2_test_seed(20261206) + (uint64_t)nth};
+        s2_net net = drawn_net(&rng);
+        s2_sim_options options = drawn_options(&rng, &net, NULL);
+        const double plain = (double)s2_end_to_end_weight_bytes(&options);
+        net.stored = S2_WEIGHTS_NVFP4;
+        for (int32_t part = 0; part < S2_N_STORED_PARTS; part++)
+            net.kept[part] = 1;
+        s2_assert_close((double)s2_end_to_end_weight_bytes(&options), plain, 1e-9 * plain);
+        double saved = 0;
+        for (int32_t part = 0; part < S2_N_STORED_PARTS; part++) {
+            net.kept[part] = 0;
+            saved += plain - (double)s2_end_to_end_weight_bytes(&options);
+            net.kept[part] = 1;
+        }
+        for (int32_t part = 0; part < S2_N_STORED_PARTS; part++)
+            net.kept[part] = 0;
+        const double stored = (double)s2_end_to_end_weight_bytes(&options),
+                     embeddings = (double)net.vocab * net.hidden + (double)(net.table + net.once);
+        s2_assert_close(plain - stored, saved, 1e-9 * plain + S2_N_STORED_PARTS); /* in whole bytes */
+        s2_assert_close(stored, (plain - 2 * embeddings) * 4.5 / 16 + 2 * embeddings, 1e-9 * plain);
+        options.weights = S2_WEIGHTS_AS_DTYPE;
+        s2_assert_close((double)s2_end_to_end_weight_bytes(&options), plain, 1e-9 * plain);
     }
 }
 
@@ -575,6 +640,8 @@ int main(void)
         cmocka_unit_test(layers_that_are_listed_alike_are_the_plain_model),
         cmocka_unit_test(attention_in_one_more_layer_never_costs_less),
         cmocka_unit_test(states_take_the_same_at_any_length),
+        cmocka_unit_test(gpus_share_the_mixers_by_heads_and_groups),
+        cmocka_unit_test(what_is_kept_weighs_as_activations_do),
         cmocka_unit_test(patterns_of_other_layers_are_refused),
         cmocka_unit_test(designs_of_a_hybrid_differ_by_their_attention_alone),
         cmocka_unit_test(training_keeps_what_each_layer_does),

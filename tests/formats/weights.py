@@ -25,7 +25,7 @@ from tally import end, hold
 
 try:
     import torch
-    from transformers import AutoConfig, AutoModelForCausalLM
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText
 except ImportError as why:
     print("skipped: transformers and torch are needed (%s)" % why)
     sys.exit(77)
@@ -33,8 +33,11 @@ except ImportError as why:
 NEAR = 0.02
 # transformers keeps weights for experts that give back their input; the published checkpoint has none.
 OWN_WAY = ("longcat_flash",)
-LEAST = 80  # that are not refused
-TOWERS = re.compile("audio|image|multi_modal|vision|visual")  # what sees and hears beside the language model
+LEAST = 130  # that are not refused
+TOWERS = re.compile("audio|image|multi_modal|projector|vision|visual")  # what sees and hears beside the language model
+# Text models that transformers builds as a part of another one.
+PARTS = {"glm_ocr_text": "glm_ocr", "granite_docling_text": "granite_docling", "mistral4": "mistral4",
+         "paddleocr_vl_text": "paddleocr_vl", "step3p5": "step3p7"}
 
 
 def every(n, word, other, period):
@@ -44,6 +47,7 @@ def every(n, word, other, period):
 # Of types whose default has layers of one kind alone, or names none: configs in which they are mixed.
 MIXED = {
     "bailing_hybrid": [{"q_lora_rank": 1536, "layer_group_size": 8, "num_hidden_layers": 32}],
+    "deepseek_v2": [{"num_experts_per_tok": 6}],
     "bamba": [{"attn_layer_indices": [9, 18, 27]}],
     "gemma4_text": [{"num_kv_shared_layers": 18},
                     {"enable_moe_block": True, "num_experts": 128, "top_k_experts": 8, "moe_intermediate_size": 704,
@@ -74,9 +78,9 @@ MIXED = {
 def counted(kind, changes):
     """(the text of the config, elements of the model's matrices); None: it cannot be built."""
     try:
-        config = AutoConfig.for_model(kind, **changes)
+        config = AutoConfig.for_model(PARTS.get(kind, kind), **changes)
         with torch.device("meta"):
-            model = AutoModelForCausalLM.from_config(config)
+            model = (AutoModelForImageTextToText if kind in PARTS else AutoModelForCausalLM).from_config(config)
         model.tie_weights()
     except Exception:  # whatever stops transformers from building its own model is no word about s2
         return None
