@@ -119,10 +119,11 @@ const s2_word_entry s2_word_entries[] = {
      "Why two times are not divided: a cache does not fit the GPU's memory (the pattern's own, or that of "
      "dense attention beside it), the weights do not, or a training step does not. Any pattern would look "
      "fast beside such a time. Nor are tokens a second made of what does not fit."},
-    {"projections|feed-forward|lm head|norms|rotary|rotary, cache|activation|embedding",
+    {"projections|feed-forward|lm head|norms|rotary|rotary, cache|activation|embedding|copies",
      "Parts of a time around attention: making Q, K, V and taking in O; the two or three products of each "
      "layer behind attention; the product that gives logits; normalisation; the rotary embedding, in "
-     "inference with writing the cache; the function between the feed-forward products. docs/simulator.md "
+     "inference with writing the cache; the function between the feed-forward products; mixing several "
+     "copies of the hidden state (Gemma 3n). docs/simulator.md "
      "has what each moves."},
     {"all-to-all|all_to_all|experts",
      "With --ep: sending tokens, over the link, to the GPUs that have the experts they pick, and the results "

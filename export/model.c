@@ -62,7 +62,7 @@ static s2_status shape_number(const s2_source *source, const char *prefix, const
     return s2_setting_int(&source->settings, key, 1, high, value, out, source->diag);
 }
 
-/* Gemma 3's text models leave their heads out, and some models have none: as many as GPUs may share then stand there. */
+/* Gemma 3's text models leave their heads out. Some models have none: as many as GPUs may share then stand there. */
 enum { NO_HEADS = 64 };
 static s2_model_shape implied_shape(const s2_source *source, const char *prefix)
 {

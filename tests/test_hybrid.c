@@ -49,7 +49,6 @@ static s2_net drawn_net(s2_rng *rng)
         .beside = (int64_t)s2_rng_below(rng, 2) * 1024 * 1024,
         .table = 1000 * (int64_t)s2_rng_below(rng, 2),
         .once = 100 * (int64_t)s2_rng_below(rng, 2),
-        .n_copies = 4 * (int32_t)s2_rng_below(rng, 2),
         .others = {{4, 256, 2}, {8, 64, 1}},
         .unlike = true};
     net.mixture.latent_dim = (int32_t)s2_rng_below(rng, 2) * 256;
