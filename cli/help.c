@@ -203,8 +203,9 @@ static void add_man_tail(s2_buf *buf, const char *see_also)
     s2_buf_puts(buf, ".SH ENVIRONMENT\n.TP\n.B S2_DB\nThe database, where \\-\\-db names none.\n"
                      ".TP\n.B S2_CPU_SECONDS\nProcessor time that a command of one page (check, show, reach, "
                      "mask, diff, sim, import, export, draw, explain) may take before it ends with exit code "
-                     "4; 10 by default.\n.TP\n.B S2_MEMORY_MIB\nMemory that such a command may hold before "
-                     "it ends likewise; 1000 by default.\n.SH SEE ALSO\n");
+                     "4; 10 by default. validate has this limit only where it is set.\n.TP\n.B "
+                     "S2_MEMORY_MIB\nMemory that such a command may hold before "
+                     "it ends likewise; 1000 by default, and for validate where it is set.\n.SH SEE ALSO\n");
     s2_buf_printf(buf, "%s\n", see_also);
 }
 

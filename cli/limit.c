@@ -86,7 +86,7 @@ static void limit_time(int64_t seconds)
         (void)setrlimit(RLIMIT_CPU, &limit);
 }
 
-s2_exit s2_limit_begin(s2_cli *cli)
+static s2_exit begin(s2_cli *cli, bool with_time, bool with_memory)
 {
     int64_t seconds = USUAL_SECONDS, mib = USUAL_MIB;
     S2_CLI_TRY(read_variable(cli, "S2_CPU_SECONDS", "seconds", MOST_SECONDS, &seconds));
@@ -99,11 +99,23 @@ s2_exit s2_limit_begin(s2_cli *cli)
         memory_word, sizeof memory_word,
         "%s: not decided within %lld MiB of memory; try a smaller --len, or allow more: S2_MEMORY_MIB=%lld\n",
         cli->program, (long long)mib, (long long)mib * 4);
-    limit_time(seconds);
     most_seconds = seconds;
     most_bytes = mib * MIB;
-    s2_alloc_set_hook(within_memory, NULL);
+    if (with_time)
+        limit_time(seconds);
+    if (with_memory)
+        s2_alloc_set_hook(within_memory, NULL);
     return S2_EXIT_OK;
+}
+
+s2_exit s2_limit_begin(s2_cli *cli)
+{
+    return begin(cli, true, true);
+}
+
+s2_exit s2_limit_begin_asked(s2_cli *cli)
+{
+    return begin(cli, getenv("S2_CPU_SECONDS") != NULL, getenv("S2_MEMORY_MIB") != NULL);
 }
 
 /* As many as given for the usual time, in proportion to what is allowed. */

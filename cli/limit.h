@@ -17,6 +17,8 @@
  * at all. S2_EXIT_USAGE after a message when a variable does not hold such a number.
  */
 s2_exit s2_limit_begin(s2_cli *cli);
+/* The same for a command without a usual limit: only what is set in the environment holds. */
+s2_exit s2_limit_begin_asked(s2_cli *cli);
 /*
  * Counted steps that the inputs of one command share, in proportion to the time that is allowed. Half of them are
  * dealt out evenly, so that hostile inputs leave the others something; of what is left beside, and of what cheap ones

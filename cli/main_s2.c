@@ -19,32 +19,33 @@ static const struct {
     const char *name;
     s2_command_fn run;
     bool is_page; /* it must answer within seconds, else it is stopped */
+    bool is_work; /* it takes the time that it is given, but what the user's limits allow at most */
 } BODIES[] = {
-    {"check", s2_cmd_check, true},
-    {"show", s2_cmd_show, true},
-    {"reach", s2_cmd_reach, true},
-    {"mask", s2_cmd_mask, true},
-    {"diff", s2_cmd_diff, true},
-    {"sim", s2_cmd_sim, true},
-    {"calibrate", s2_cmd_calibrate, false},
-    {"validate", s2_cmd_validate, false},
-    {"search", s2_cmd_search, false},
-    {"import", s2_cmd_import, true},
-    {"export", s2_cmd_export, true},
-    {"draw", s2_cmd_draw, true},
-    {"ls", s2_cmd_ls, false},
-    {"pareto", s2_cmd_pareto, false},
-    {"db", s2_cmd_db, false},
-    {"tag", s2_cmd_tag, false},
-    {"note", s2_cmd_note, false},
-    {"star", s2_cmd_star, false},
-    {"rm", s2_cmd_rm, false},
-    {"undo", s2_cmd_undo, false},
-    {"repro", s2_cmd_repro, false},
-    {"tui", s2_cmd_tui, false},
-    {"explain", s2_cmd_explain, true},
-    {"doctor", s2_cmd_doctor, false},
-    {"help", s2_cmd_help, false},
+    {"check", s2_cmd_check, true, false},
+    {"show", s2_cmd_show, true, false},
+    {"reach", s2_cmd_reach, true, false},
+    {"mask", s2_cmd_mask, true, false},
+    {"diff", s2_cmd_diff, true, false},
+    {"sim", s2_cmd_sim, true, false},
+    {"calibrate", s2_cmd_calibrate, false, false},
+    {"validate", s2_cmd_validate, false, true},
+    {"search", s2_cmd_search, false, false},
+    {"import", s2_cmd_import, true, false},
+    {"export", s2_cmd_export, true, false},
+    {"draw", s2_cmd_draw, true, false},
+    {"ls", s2_cmd_ls, false, false},
+    {"pareto", s2_cmd_pareto, false, false},
+    {"db", s2_cmd_db, false, false},
+    {"tag", s2_cmd_tag, false, false},
+    {"note", s2_cmd_note, false, false},
+    {"star", s2_cmd_star, false, false},
+    {"rm", s2_cmd_rm, false, false},
+    {"undo", s2_cmd_undo, false, false},
+    {"repro", s2_cmd_repro, false, false},
+    {"tui", s2_cmd_tui, false, false},
+    {"explain", s2_cmd_explain, true, false},
+    {"doctor", s2_cmd_doctor, false, false},
+    {"help", s2_cmd_help, false, false},
 };
 /* clang-format on */
 
@@ -114,6 +115,8 @@ static s2_exit run_command(s2_cli *cli, int argc, char **argv)
     for (size_t n = 0; n < sizeof BODIES / sizeof BODIES[0]; n++) {
         if (strcmp(BODIES[n].name, argv[0]) != 0)
             continue;
+        if (BODIES[n].is_work)
+            S2_CLI_TRY(s2_limit_begin_asked(cli));
         if (!BODIES[n].is_page)
             return BODIES[n].run(cli, argc, argv);
         S2_CLI_TRY(s2_limit_begin(cli));
