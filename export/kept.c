@@ -9,6 +9,7 @@ enum {
     MOST_NAMES = 1 << 16,
     MOST_ANYWHERE = 64, /* names that hold for every layer */
     MOST_TEXT = 160,
+    MOST_GLOB = 3 * MOST_TEXT, /* a class of digits is five characters for two */
     MOST_GROUPS = 4
 };
 
@@ -53,7 +54,7 @@ static s2_status add(s2_module_names *list, const char *text, bool is_glob)
 }
 
 /* One expression without groups, as wildcards; false where it has more than these can say. */
-static bool to_glob(const char *regex, char *glob)
+static bool to_glob(const char *regex, char glob[MOST_GLOB])
 {
     char *out = glob;
     bool ends = false;
@@ -103,7 +104,7 @@ static bool to_glob(const char *regex, char *glob)
 /* An expression, with its first group taken apart into one for each alternative. */
 static s2_status add_alternatives(s2_module_names *list, const char *regex, int32_t n_groups)
 {
-    char one[MOST_TEXT], glob[2 * MOST_TEXT + 8];
+    char one[MOST_TEXT], glob[MOST_GLOB];
     const size_t before = strcspn(regex, "("), n = strcspn(regex + before, ")");
     if (regex[before] == '\0') {
         if (!to_glob(regex, glob)) {

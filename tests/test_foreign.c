@@ -1190,6 +1190,36 @@ static void modules_that_a_list_names_keep_their_type(void **state)
     }
 }
 
+/* Names from a file are any text: what becomes of expressions stays within what holds them. */
+static void names_of_modules_may_be_any_text(void **state)
+{
+    (void)state;
+    static const char *const pieces[] = {"\\\\d", "\\\\d+", "\\\\.", ".*",      ".+", "[0-9]", "[^a",
+                                         "]",     "(",      "(?:",   ")",       "|",  "*",     "?",
+                                         "$",     "^",      "{2}",   "layers.", "7",  ".",     "mlp"};
+    enum { N_PIECES = sizeof pieces / sizeof *pieces };
+    s2_rng rng = {s2_test_seed(41)};
+    for (int64_t n = s2_test_cases(4000); n > 0; n--) {
+        char text[2000];
+        s2_net widths;
+        s2_diag diag = {0};
+        const int32_t n_pieces = 1 + (int32_t)(s2_rng_next(&rng) % 90),
+                      alike = (int32_t)(s2_rng_next(&rng) % 3);
+        int32_t len = snprintf(text, sizeof text,
+                               "{\"num_attention_heads\": 2, \"num_hidden_layers\": 3, \"hidden_size\": 8, "
+                               "\"vocab_size\": 9, \"intermediate_size\": 9, \"quantization_config\": "
+                               "{\"quant_method\": \"awq\", \"bits\": 4, \"modules_to_not_convert\": [\"%s",
+                               s2_rng_next(&rng) % 4 > 0 ? "re:" : "");
+        for (int32_t piece = 0; piece < n_pieces; piece++)
+            len += snprintf(text + len, sizeof text - (size_t)len, "%s",
+                            pieces[alike == 0 ? (uint64_t)n % N_PIECES : s2_rng_next(&rng) % N_PIECES]);
+        snprintf(text + len, sizeof text - (size_t)len, "\"]}}");
+        assert_int_equal(s2_widths_read(text, strlen(text), &widths, &diag), S2_OK);
+        for (int32_t part = 0; part < S2_N_STORED_PARTS; part++)
+            assert_true(widths.kept[part] >= 0 && widths.kept[part] <= 1);
+    }
+}
+
 /* What modelopt writes beside a config that says nothing of it. */
 static void weights_stored_as_another_file_says(void **state)
 {
@@ -1910,6 +1940,7 @@ int main(void)
         cmocka_unit_test(caps_of_scores_are_those_of_the_config),
         cmocka_unit_test(weights_are_stored_as_the_config_says),
         cmocka_unit_test(modules_that_a_list_names_keep_their_type),
+        cmocka_unit_test(names_of_modules_may_be_any_text),
         cmocka_unit_test(weights_stored_as_another_file_says),
         cmocka_unit_test(latent_and_older_models_weigh_what_is_published),
         cmocka_unit_test(configs_without_widths_are_refused_with_what_is_missing),
