@@ -267,6 +267,13 @@ static s2_exit report_operand(s2_cli *cli, const s2_args *args, const char *oper
 {
     report r = {.cli = cli};
     S2_CLI_TRY(s2_input_read(cli, operand, &r.input));
+    if (!s2_pattern_has_attention(&r.input.pattern)) {
+        s2_cli_error(
+            cli,
+            "%s: all of its layers keep a state and read no keys, so nothing is to be said of what they read",
+            operand);
+        return S2_EXIT_USAGE;
+    }
     S2_CLI_TRY(s2_input_len(cli, args, &r.input.pattern, &r.n_tok));
     const s2_phase phase = strcmp(s2_args_str(args, "phase"), "decode") == 0 ? S2_DECODE : S2_PREFILL;
     const int64_t n_blk = (r.n_tok - 1) / r.input.pattern.block_tok + 1;

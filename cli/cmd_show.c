@@ -140,6 +140,8 @@ static s2_status add_text(const facts *f, s2_buf *buf)
     add_layers(p, buf);
     s2_buf_printf(buf, "  distinct  %d of %s\n", (int)f->folds.n_classes,
                   s2_count_text((int64_t)p->n_layers * p->n_heads, "head").text);
+    if (!s2_pattern_has_attention(p))
+        s2_buf_puts(buf, "  density   of nothing: no layer reads keys\n");
     if (!isnan(f->density.tokens))
         s2_buf_printf(buf, "  density   %.5f of the %spairs at %s", f->density.tokens,
                       p->causal ? "causal " : "", s2_count_text(f->n_tok, "token").text);
@@ -182,7 +184,10 @@ static s2_status gather(s2_cli *cli, const s2_input *input, int64_t n_tok, facts
     *f = (facts){.input = input, .n_tok = n_tok, .name = s2_input_name(cli, input)};
     S2_TRY(s2_pattern_hash(&input->pattern, f->hash));
     S2_TRY(s2_folds_build(&cli->arena, &input->pattern, S2_PREFILL, S2_AT_LEAST, &f->folds));
-    return s2_density_count(&input->pattern, &f->folds, n_tok, true, &f->density);
+    S2_TRY(s2_density_count(&input->pattern, &f->folds, n_tok, true, &f->density));
+    if (!s2_pattern_has_attention(&input->pattern))
+        f->density.tokens = f->density.sparse_blocks = (double)NAN;
+    return S2_OK;
 }
 
 /* The short forms need no folds and no counts. */

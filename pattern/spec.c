@@ -182,6 +182,14 @@ bool s2_pattern_is_state_layer(const s2_pattern *pattern, int32_t layer)
     return true;
 }
 
+bool s2_pattern_has_attention(const s2_pattern *pattern)
+{
+    for (int32_t layer = 0; layer < pattern->n_layers; layer++)
+        if (!s2_pattern_is_state_layer(pattern, layer))
+            return true;
+    return false;
+}
+
 bool s2_pattern_has_phases(const s2_pattern *pattern)
 {
     const size_t cells = (size_t)pattern->n_layers * (size_t)pattern->n_heads;

@@ -285,6 +285,8 @@ s2_status s2_pattern_require_alike(const s2_pattern *pattern, const char *what, 
 
 /* Whether a layer keeps a state and its heads read no keys in any phase (linear attention, Mamba). */
 bool s2_pattern_is_state_layer(const s2_pattern *pattern, int32_t layer);
+/* Whether any layer reads keys: no question about what heads read has an answer where none does. */
+bool s2_pattern_has_attention(const s2_pattern *pattern);
 
 /* Whether all heads of a layer read everything. */
 bool s2_pattern_is_dense(const s2_pattern *pattern, s2_phase phase, int32_t layer);
