@@ -436,11 +436,24 @@ static s2_exit begin_phases(s2_sim_run_state *state, const char *name)
     return s2_cli_print(state->cli, &head);
 }
 
+/* Unlike a search, whose space is of its --model, a pattern has a shape of its own. */
+static s2_exit read_operand(s2_sim_run_state *state, const char *operand, s2_input *input)
+{
+    const s2_net *const net = state->options.net;
+    const s2_exit code = s2_input_read(state->cli, operand, input);
+    if (code != S2_EXIT_OK && net != NULL && strstr(operand, "layers all:") == operand)
+        s2_cli_hint(state->cli,
+                    "--model says what is around attention; a pattern begins with its own shape, here "
+                    "'layers %d; heads %d; kv-heads %d; head-dim %d; '",
+                    (int)net->n_layers, (int)net->n_heads, (int)net->n_kv_heads, (int)net->head_dim);
+    return code;
+}
+
 static s2_exit price_operand(s2_sim_run_state *state, const char *operand, s2_pattern *first)
 {
     s2_input input;
     state->cli->most.n_tok = state->cli->sized.n_tok = 0; /* what the file before said */
-    S2_CLI_TRY(s2_input_read(state->cli, operand, &input));
+    S2_CLI_TRY(read_operand(state, operand, &input));
     S2_CLI_TRY(begin_report(state, &input.pattern, first->n_heads == 0));
     s2_pattern pattern = input.pattern;
     if (state->options.net != NULL) {
