@@ -42,8 +42,8 @@ class Gpu:
         self.sms, self.launch_us = int(facts["sms"]), float(facts["launch_us"])
         self.flops = {"bf16": float(facts["bf16_tflops"]) * 1e12, "fp8": float(facts.get("fp8_tflops", facts["bf16_tflops"])) * 1e12}
         self.bytes_us = float(facts["hbm_gb_s"]) * 1e3
-        self.link_us = float(facts.get("nvlink_gb_s", facts["pcie_gb_s"])) * 1e3 / 2
-        self.pcie_us = float(facts["pcie_gb_s"]) * 1e3 / 2
+        self.nvlink = float(facts.get("nvlink_gb_s", 0)) > 0
+        self.link_us = float(facts["nvlink_gb_s"]) * 1e3 / 2 if self.nvlink else float(facts["pcie_gb_s"]) * 1e3
         self.network_us = float(facts["network_gb_s"]) * 1e3 if "network_gb_s" in facts else None
 
 
@@ -329,6 +329,7 @@ class Case:
             return False
         {"prefill": self.check_inference, "decode": self.check_inference, "train": self.check_training}[self.phase]()
         self.check_links()
+        self.check_times()
         if self.phase != "train":
             self.check_room()
         self.check_sums()
@@ -543,6 +544,104 @@ class Case:
             self.near("sent of keys", ring["sent_bytes"], self.ring_bytes())
             held = self.held_of_others() * 2 * -(-self.n // m.cp) * self.micro_seqs()
             self.near("held of others' keys", ring["held_bytes"], held)
+
+    # times around attention, of a microbatch and a stage
+
+    def gpus(self):
+        m = self.machine
+        return m.tp * m.cp * m.pp * (m.dp if self.phase == "train" else m.ep)
+
+    def link(self, group):
+        """Bytes a microsecond that a GPU sends to others of its group, whose GPUs are numbered in this order."""
+        m, reach = self.machine, 1
+        sizes = {"tp": m.tp, "cp": m.cp, "ep": m.ep, "pp": m.pp, "dp": max(m.dp // m.ep, 1)}
+        for name, size in sizes.items():
+            reach *= size
+            if name == group:
+                break
+        self.crosses = self.gpus() // m.nodes % reach != 0
+        return (self.gpu.network_us if self.crosses else self.gpu.link_us) * (1 if self.bounds else 0.8)
+
+    def product(self, flop, moved, launches, in_8):
+        """Matrix products: 3.6 us, 1.48 and 1.25 times the peaks; a bound is at the peaks."""
+        mma, hbm = flop / self.gpu.flops["fp8" if in_8 else "bf16"] * 1e6, moved / self.gpu.bytes_us
+        return max(mma, hbm, launches * self.gpu.launch_us) if self.bounds else launches * 3.6 + max(1.48 * mma, 1.25 * hbm)
+
+    def moving(self, forward, backward, kernels):
+        """Kernels that only move tensors: bytes of a pass each way, and how many each way."""
+        passes = self.passes()
+        fused = self.fusion == "fused"
+        return 1.25 * (passes[0] * forward + passes[1] * backward) / self.gpu.bytes_us + (passes[0] * kernels[0] + passes[1] * kernels[1]) * (2.5 if fused else self.gpu.launch_us)
+
+    def passes(self):
+        """Over the layers, forward and backward."""
+        return ((2 if self.recompute else 1), 1) if self.phase == "train" else (1, 0)
+
+    def picked_and_read(self):
+        """Picks of the GPU that has most, over the mean's, and how many of its experts are read."""
+        model, m, tokens = self.model, self.machine, self.pass_tokens()
+        if not model.moe:
+            return 1, 0
+        if self.bounds:
+            return 1, model.picks / m.ep
+        return self.most_picks(tokens), largest(m.ep, model.experts / m.ep, 1 - (1 - model.picks / model.experts) ** (m.ep * tokens))
+
+    def times(self, stage):
+        """Of a microbatch: parts that each takes, and those of a step."""
+        model, m, h, tokens, train = self.model, self.machine, self.model.hidden, self.pass_tokens(), self.phase == "train"
+        layers, (forward, backward) = self.stage_layers(stage), self.passes()
+        products, first, last = forward + 2 * backward, *model.stage_ends(m.pp, stage)
+        in_8, fused = self.dtype == "fp8" or self.weights == "fp8", self.fusion == "fused"
+        most, read = self.picked_and_read()
+        projections = model.attention(m.tp) * len(layers)
+        active = sum(model.feed_forward(at, m.tp, 1, model.picks * most) for at in layers)
+        weights = sum(model.feed_forward(at, m.tp, 1, read) for at in layers)
+        n_shared = sum(1 for at in layers if at in model.moe and model.shared)
+        out = {"projections": self.product(2 * projections * tokens * products, projections * self.weight_size(False) * products, 2 * len(layers) * products, in_8),
+               "feed-forward": self.product(2 * active * tokens * products, weights * self.weight_size(True) * products, 2 * (len(layers) + n_shared) * products, in_8)}
+        if self.bounds:
+            out["norms"] = self.product(0, 8 * h * len(layers) * tokens * (forward + backward), 2 * len(layers) * (forward + backward), in_8)
+        else:
+            n, q, v, size = len(layers), model.dim * model.heads // m.tp, model.dim * max(1, model.kv // m.tp), self.element()
+            e, f = q + v, sum(self.inner(at, most) / 3 for at in layers)
+            written = 0 if train else 2 * v * self.kv_element()
+            out["norms"] = self.moving(n * tokens * h * (16 if fused else 20), n * tokens * h * (16 if fused else 32), (2 * n, 2 * n) if fused else (4 * n, 6 * n))
+            if fused:
+                rotary, back = ((2 + size) * e if train else 2 * (q + 2 * v) + size * q + written), 4 * e
+            else:
+                rotary, back = (46 + size) * e + (0 if train else 4 * v + written), 56 * e + 14 * (e + v)
+            out["rotary" if train else "rotary, cache"] = self.moving(n * tokens * rotary, n * tokens * back, (n, n) if fused else (9 * n if train else 11 * n, 16 * n))
+            out["activation"] = self.moving(tokens * f * (6 if fused else 10), tokens * f * (10 if fused else 26), (n, n) if fused else (2 * n, 4 * n))
+        if last:
+            head, logits = model.words_weights(m.tp), self.micro_seqs() if self.phase == "prefill" else tokens
+            out["lm head"] = self.product(2 * head * logits * products, head * self.element() * products, products, self.dtype == "fp8")
+            if train and not self.bounds:
+                words = model.words / m.tp * logits
+                out["loss"] = self.moving(words * (2 if fused else 14), words * (4 if fused else 22), (1, 1) if fused else (3, 4))
+        sent = {name: own / self.micros() for name, own in self.sent(stage).items()}
+        link, sums, dealt = self.link("tp"), 2 * len(layers) * (forward + backward), 2 * sum(1 for at in layers if at in model.moe) * (forward + backward)
+        step = 2.7 if self.crosses else 0.6 if self.gpu.nvlink else 1.0
+        out["all-reduce"] = 0 if m.tp == 1 else sent["all-reduce"] / link + (0 if self.bounds else sums * (4.5 + 2 * (m.tp - 2) * step))
+        out["all-to-all"] = 0 if m.ep == 1 or self.bounds else sent["all-to-all"] * most / self.link("ep") + dealt * 4.5
+        once = {}
+        if train:
+            out["gather, scatter"] = sent.get("gather, scatter", 0) / self.link("dp")
+            own = sum(self.layer_weights(at, 1) for at in layers) + model.words_weights(m.tp) * (1 if first and last and model.tied else first + last)
+            once["optimizer"] = self.product(0, own * 28 / m.dp, 1, False)
+            for name, group in (("sum over contexts", "cp"), ("sum over copies", "tp"), ("sum of embeddings", "pp")):
+                once[name] = sent.get(name, 0) * self.micros() / self.link(group)
+        if not self.bounds:
+            once["host"] = 200
+        return out, once
+
+    def check_times(self):
+        m, digits = self.machine, 4 if self.machine.ep == 1 else 3
+        parts = {part["name"]: part["time_us"] for part in self.answer["parts"]}
+        for name, own in self.times(self.slowest())[0].items():
+            self.near("time of " + name, parts.get(name, 0), own * self.micros(), digits)
+        once = max((self.times(stage)[1] for stage in range(m.pp)), key=lambda own: sum(own.values()))
+        for name, own in once.items():
+            self.near("time of " + name, parts.get(name, 0), own, digits)
 
     # what fits
 
