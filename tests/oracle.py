@@ -145,6 +145,15 @@ class Design:
         return tuple((t[0], t[1], t[2], {"head": head, "kv": head // group, "": 0}[t[3]] * t[4] + t[5]) if t[0] == "stride" else t
                      for _, t in terms)
 
+    def text_of(self, layers):
+        """The pattern of some of its layers, as one of its own."""
+        out = [f"layers {len(layers)}; " + self.shape().split("; ", 1)[1]]
+        for where, test, terms in self.bodies:
+            own = [str(at - layers[0]) for at in layers if not where.startswith("layers") or test(at, 0)]
+            if own:
+                out.append((f"layers {','.join(own)}" if where.startswith("layers") else where) + ": " + " | ".join(term[0] for term in terms))
+        return "; ".join(out)
+
     def layer_rules(self, layer):
         return [self.rule(layer if self.layers > 1 else 0, head) for head in range(self.model.heads)]
 
@@ -274,6 +283,9 @@ class Case:
         dp = dp * ep if self.phase == "train" else 1
         micro = rng.choice([0, 0, 1, 2]) if pp > 1 else 0
         self.machine = Machine(tp, pp, cp, ep, dp, min(micro, self.batch), rng.choice(["contiguous", "zigzag"]) if cp > 1 else "contiguous")
+        nodes = [n for n in (2, 3, 4, 8) if self.gpus() % n == 0]
+        if nodes and self.gpu.network_us and rng.random() < 0.4:
+            self.machine.nodes = rng.choice(nodes)
 
     def words(self):
         out = [self.design.text, "--model", self.model.path, "--phase", self.phase, "--len", self.n, "--batch", self.batch, "--gpu", self.gpu.name]
@@ -330,6 +342,8 @@ class Case:
         {"prefill": self.check_inference, "decode": self.check_inference, "train": self.check_training}[self.phase]()
         self.check_links()
         self.check_times()
+        if self.machine.pp > 1 and self.machine.cp == 1 and not (self.answer["tiers"] or {}).get("host") and not (self.answer["tiers"] or {}).get("host_dense"):
+            self.check_pipeline()
         if self.phase != "train":
             self.check_room()
         self.check_sums()
@@ -642,6 +656,39 @@ class Case:
         once = max((self.times(stage)[1] for stage in range(m.pp)), key=lambda own: sum(own.values()))
         for name, own in once.items():
             self.near("time of " + name, parts.get(name, 0), own, digits)
+
+    def ask_attention(self, stage):
+        """Microseconds that attention of a stage takes for a microbatch, as a pattern of its own; of dense attention beside it; and forward."""
+        words = [self.design.text_of(self.stage_layers(stage)), "--phase", self.phase, "--len", self.n, "--batch", self.micro_seqs(), "--gpu", self.gpu.name, "--dtype", self.dtype]
+        words += ["--tp", self.machine.tp] * (self.machine.tp > 1) + ["--bounds"] * self.bounds + (["--new", self.new] if self.new else [])
+        words += ["--kv-dtype", self.kv_type] if self.phase != "train" else []
+        return json.loads(run("sim", *words, "--json")[1])
+
+    def check_pipeline(self):
+        """A step of stages that each take what they take alone."""
+        answer, m, micros, train = self.answer, self.machine, self.micros(), self.phase == "train"
+        asked = [self.ask_attention(stage) for stage in range(m.pp)]
+        forward = [own["parts"][0]["time_us"] if self.recompute and train else 0 for own in asked]
+        around = [sum(self.times(stage)[0].values()) for stage in range(m.pp)]
+        once = max(sum(self.times(stage)[1].values()) for stage in range(m.pp))
+        link = self.pass_tokens() * 2 * self.model.hidden / self.link("pp") * (2 if train else 1)
+        digits = 4 if m.ep == 1 else 3
+
+        def step(slots):
+            period = max(max(slots), link)
+            if self.phase == "decode":
+                return max(micros * period, sum(slots) + m.pp * link)
+            return sum(slots) + (m.pp - 1) * link + (micros - 1) * period
+        own = [a["time_us"] + b + c for a, b, c in zip(asked, forward, around)]
+        self.near("step of the pipeline", answer["end_to_end"]["time_us"], step(own) + once, digits)
+        self.true(f"stage {self.slowest()} is the slowest of {own}", own[self.slowest()] >= max(own) * 0.9999)
+        self.near("attention of the slowest stage", answer["time_us"], micros * asked[self.slowest()]["time_us"], digits)
+        if not train:
+            dense = [a["dense_time_us"] + c for a, c in zip(asked, around)]
+            self.near("step of the pipeline, dense", answer["end_to_end"]["dense_time_us"], step(dense) + once, digits)
+        parts = {part["name"]: part["time_us"] for part in answer["parts"]}
+        rest = step(own) - micros * max(own)
+        self.near("what the slowest stage waits for", parts.get("between stages", 0) + parts.get("waiting for stages", 0), rest, 3 if rest > 0.01 * step(own) else 1)
 
     # what fits
 
