@@ -109,7 +109,7 @@ typedef struct s2_ring {
     double link_us;             /* of the keys alone */
     double sent_bytes;          /* by the GPU that sends most */
     double mean_us;             /* computing, over the GPUs */
-    double plan_us;
+    double plan_us, dense_plan_us;
     double bound_us;
     double dram_bytes, l2_bytes; /* of all GPUs */
 } s2_ring;
@@ -152,7 +152,7 @@ static s2_status price_part(const s2_machine_run *run, const s2_pattern *pattern
 
 /* Attention of one layer, of the tokens of one GPU. */
 typedef struct s2_attention_us {
-    double time_us, dense_us, plan_us, bound_us;
+    double time_us, dense_us, plan_us, dense_plan_us, bound_us;
     double dram_bytes, l2_bytes;
 } s2_attention_us;
 
@@ -201,6 +201,7 @@ static s2_status price_pieces(const s2_machine_run *run, const s2_pattern *layer
         out->plan_us += sim.plan_us;
         out->bound_us += sim.bound_us;
         out->dense_us += sim.dense_time_us;
+        out->dense_plan_us += sim.dense_plan_us;
         out->dram_bytes += sim.dram_bytes;
         out->l2_bytes += sim.l2_bytes;
     }
@@ -341,7 +342,8 @@ static s2_status training_over_prefill(const s2_machine_run *run, const s2_patte
     s2_sim_options own = *run->options;
     const s2_model_scores scores = s2_scores_of(&own, layer);
     s2_sim whole, prefill;
-    *ratio = (s2_attention_us){.time_us = 1, .plan_us = 1, .bound_us = 1, .dense_us = 1};
+    *ratio =
+        (s2_attention_us){.time_us = 1, .plan_us = 1, .bound_us = 1, .dense_us = 1, .dense_plan_us = 1};
     own.scores = &scores;
     own.net = NULL;
     own.batch = run->micro_batch;
@@ -357,6 +359,7 @@ static s2_status training_over_prefill(const s2_machine_run *run, const s2_patte
     ratio->plan_us = over(whole.plan_us, prefill.plan_us);
     ratio->bound_us = over(whole.bound_us, prefill.bound_us);
     ratio->dense_us = over(whole.dense_time_us, prefill.dense_time_us);
+    ratio->dense_plan_us = over(whole.dense_plan_us, prefill.dense_plan_us);
     return S2_OK;
 }
 
@@ -421,7 +424,7 @@ static s2_status ring_of_layer(const s2_machine_run *run, const s2_pattern *laye
     s2_attention_us ratio;
     s2_traffic traffic;
     s2_ring most = {0};
-    s2_directions plan = {0};
+    s2_directions plan = {0}, dense_plan = {0};
     const s2_calibration *calibration;
     S2_TRY(traffic_of(run, layer, &traffic));
     S2_TRY(training_over_prefill(run, layer, &calibration, &ratio));
@@ -433,12 +436,14 @@ static s2_status ring_of_layer(const s2_machine_run *run, const s2_pattern *laye
         S2_TRY(price_pieces(run, layer, calibration, rank, &own));
         const s2_directions us = directions_of(own.time_us, ratio.time_us),
                             dense_us = directions_of(own.dense_us, ratio.dense_us),
-                            plan_us = directions_of(own.plan_us, ratio.plan_us);
+                            plan_us = directions_of(own.plan_us, ratio.plan_us),
+                            dense_plan_us = directions_of(own.dense_plan_us, ratio.dense_plan_us);
+        const double dense_bytes = dense_link_bytes(run, layer, rank);
         compute = most_of(compute, us);
         most.us = most_of(most.us, join_link(run, us, bytes / rate, hides));
-        most.dense_us = most_of(most.dense_us,
-                                join_link(run, dense_us, dense_link_bytes(run, layer, rank) / rate, hides));
+        most.dense_us = most_of(most.dense_us, join_link(run, dense_us, dense_bytes / rate, hides));
         plan = most_of(plan, join_link(run, plan_us, bytes / peak, true));
+        dense_plan = most_of(dense_plan, join_link(run, dense_plan_us, dense_bytes / peak, true));
         most.bound_us = fmax(most.bound_us, own.bound_us * ratio.bound_us);
         most.mean_us += own.time_us * (ratio.time_us + again) / c;
         most.dram_bytes += own.dram_bytes * ratio.time_us;
@@ -448,6 +453,7 @@ static s2_status ring_of_layer(const s2_machine_run *run, const s2_pattern *laye
     most.compute_us = both(compute) + again * compute.forward;
     most.link_us = n_rounds(options) * traffic.most / rate;
     most.plan_us = both(plan);
+    most.dense_plan_us = both(dense_plan);
     *out = most;
     return S2_OK;
 }
@@ -467,6 +473,7 @@ static void add_ring(s2_ring *sum, const s2_ring *own)
     sum->sent_bytes += own->sent_bytes;
     sum->mean_us += own->mean_us;
     sum->plan_us += own->plan_us;
+    sum->dense_plan_us += own->dense_plan_us;
     sum->bound_us += own->bound_us;
     sum->dram_bytes += own->dram_bytes;
     sum->l2_bytes += own->l2_bytes;
@@ -553,6 +560,7 @@ static void take_ring(const s2_sim_options *options, const s2_ring *ring, s2_sim
     sim->time_us = both(ring->us);
     sim->dense_time_us = both(ring->dense_us);
     sim->plan_us = ring->plan_us;
+    sim->dense_plan_us = ring->dense_plan_us;
     sim->bound_us = ring->bound_us;
     sim->dram_bytes = ring->dram_bytes;
     sim->l2_bytes = ring->l2_bytes;
@@ -737,8 +745,8 @@ typedef struct s2_schedule {
     int32_t nth;
     double slots_us, dense_slots_us;
     double dram_bytes, l2_bytes;
-    double dense_slot_us; /* of the slowest there */
-    double dense_time_us; /* of its attention */
+    double dense_slot_us;                /* of the slowest there */
+    double dense_time_us, dense_plan_us; /* of its attention */
     double once_us;
     s2_part once[S2_MAX_PARTS];
     int32_t n_once;
@@ -755,8 +763,11 @@ static void add_stage(s2_schedule *sum, const s2_stage_price *own, const s2_ring
     sum->dram_bytes += own->sim.dram_bytes;
     sum->l2_bytes += own->sim.l2_bytes;
     sum->dense_slots_us += own->dense_slot_us;
-    sum->dense_slot_us = fmax(sum->dense_slot_us, own->dense_slot_us);
-    sum->dense_time_us = fmax(sum->dense_time_us, own->sim.dense_time_us);
+    if (nth == 0 || own->dense_slot_us > sum->dense_slot_us) {
+        sum->dense_slot_us = own->dense_slot_us;
+        sum->dense_time_us = own->sim.dense_time_us;
+        sum->dense_plan_us = own->sim.dense_plan_us;
+    }
     if (own->once_us <= sum->once_us)
         return;
     sum->once_us = own->once_us;
@@ -855,6 +866,7 @@ static void take_times(const s2_machine_run *run, const s2_schedule *sum, s2_sim
     sim->plan_us = slot->plan_us * m;
     sim->bound_us = slot->bound_us * m;
     sim->dense_time_us = sum->dense_time_us * m;
+    sim->dense_plan_us = sum->dense_plan_us * m;
     sim->bound_by = slot->bound_by;
     sim->predicted = slot->predicted && (run->options->phase != S2_DECODE || sim->host_bytes == 0);
     sim->kernel = slot->kernel;
