@@ -342,8 +342,7 @@ static s2_status training_over_prefill(const s2_machine_run *run, const s2_patte
     s2_sim_options own = *run->options;
     const s2_model_scores scores = s2_scores_of(&own, layer);
     s2_sim whole, prefill;
-    *ratio =
-        (s2_attention_us){.time_us = 1, .plan_us = 1, .bound_us = 1, .dense_us = 1, .dense_plan_us = 1};
+    *ratio = (s2_attention_us){.time_us = 1, .plan_us = 1, .bound_us = 1, .dense_us = 1, .dense_plan_us = 1};
     own.scores = &scores;
     own.net = NULL;
     own.batch = run->micro_batch;
