@@ -51,6 +51,8 @@ static s2_exit refuse_other_attention(s2_cli *cli, const s2_pattern *own, const 
 static s2_exit take_mixers(s2_cli *cli, s2_found *found)
 {
     const s2_pattern *const own = found->own_pattern;
+    if (own->n_layers != found->net.n_layers)
+        return refuse(cli, found->net.name, "its attention and its weights are of unlike numbers of layers");
     uint64_t *const bits = S2_NEW(&cli->arena, uint64_t, (own->n_layers + 63) / 64);
     if (bits == NULL)
         return s2_cli_fail(cli, S2_ENOMEM, "model");
@@ -148,6 +150,8 @@ static s2_exit read_attention(s2_cli *cli, s2_found *found, const char *path, bo
     s2_cli_hint(cli, "tokens a second, what fits beside the weights and the memory of training are those of "
                      "whole models alone");
     found->net = net;
+    found->net.n_layers =
+        own->n_layers; /* widths end where a file lacks one, so layers may not all be counted */
     s2_text_clean(found->net.name, sizeof found->net.name, own->name[0] != '\0' ? own->name : "model");
     own->name = "";
     found->own_pattern = own;

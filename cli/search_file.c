@@ -17,6 +17,22 @@ static uint64_t name_hash(const char *text)
     return sum;
 }
 
+/* What counts of a config, which may hold something else next time. */
+static void put_model(const s2_found *found, s2_buf *buf)
+{
+    const s2_net *const net = &found->net;
+    s2_buf_printf(
+        buf,
+        " | of layers %d heads %d on %d of %d, widths %d %d %d, weights %lld in %d, picks %d beside %d | ",
+        net->n_layers, net->n_heads, net->n_kv_heads, net->head_dim, net->hidden, net->ffn, net->vocab,
+        (long long)s2_net_weights(net), (int)net->stored, net->n_active, net->mixture.shared_ffn);
+    if (found->own_pattern != NULL)
+        s2_pattern_print_layers(found->own_pattern, buf);
+    for (int32_t part = 0; part < S2_N_STORED_PARTS && net->stored != S2_WEIGHTS_PUBLISHED; part++)
+        s2_buf_printf(buf, " %s", s2_decimal(net->kept[part], 6).text);
+    s2_buf_printf(buf, " of %s bits", s2_decimal(net->stored_bits, 6).text);
+}
+
 /* The key has everything that counts and front depend on, including the program's version. */
 s2_exit s2_search_file_name(s2_searching *r)
 {
@@ -32,20 +48,8 @@ s2_exit s2_search_file_name(s2_searching *r)
     s2_buf_printf(&buf, " %s", s2_decimal(search->options.gpu.key, 6).text);
     S2_GPU_KEYS(S2_GPU_VALUE) /* a GPU file may hold other values next time */
 #undef S2_GPU_VALUE
-    if (r->model_is_file) {
-        const s2_net *const net = &found->net;
-        s2_buf_printf(
-            &buf,
-            " | of layers %d heads %d on %d of %d, widths %d %d %d, weights %lld in %d, picks %d beside %d",
-            net->n_layers, net->n_heads, net->n_kv_heads, net->head_dim, net->hidden, net->ffn, net->vocab,
-            (long long)s2_net_weights(net), (int)net->stored, net->n_active, net->mixture.shared_ffn);
-        s2_buf_puts(&buf, " | ");
-        if (found->own_pattern != NULL)
-            s2_pattern_print_layers(found->own_pattern, &buf);
-        for (int32_t part = 0; part < S2_N_STORED_PARTS && net->stored != S2_WEIGHTS_PUBLISHED; part++)
-            s2_buf_printf(&buf, " %s", s2_decimal(net->kept[part], 6).text);
-        s2_buf_printf(&buf, " of %s bits", s2_decimal(net->stored_bits, 6).text);
-    }
+    if (r->model_is_file)
+        put_model(found, &buf);
     for (int32_t v = 0; v < search->n_by; v++)
         s2_buf_printf(&buf, " %s", s2_objective_word(search->by[v]));
     for (int32_t n = 0; n < search->n_limits; n++)

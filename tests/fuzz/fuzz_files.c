@@ -87,7 +87,7 @@ static void propose(const uint8_t *data, size_t n)
     s2_buf text = {0};
     s2_space space;
     s2_diag diag = {0};
-    if (n >= 3 && s2_space_propose(data[0], data[1], (int32_t)(data[2] % 8) - 1, &text) == S2_OK)
+    if (n >= 3 && s2_space_propose(data[0], data[1], (int32_t)(data[2] % 8) - 1, NULL, &text) == S2_OK)
         require(s2_space_parse(&arena, text.data, text.len, &space, &diag) == S2_OK);
     s2_buf_release(&text);
     s2_arena_release(&arena);
