@@ -349,6 +349,8 @@ class Case:
         self.check_times()
         if self.machine.pp > 1 and self.machine.cp == 1 and not (self.answer["tiers"] or {}).get("host") and not (self.answer["tiers"] or {}).get("host_dense"):
             self.check_pipeline()
+        if self.machine.cp > 1 and self.phase == "prefill" and (self.bounds or self.dtype != "fp8"):
+            self.check_context()
         if self.phase != "train":
             self.check_room()
         self.check_sums()
@@ -719,6 +721,42 @@ class Case:
                 self.true(f"dense fits {answer['fit'][side + '_dense']} {side}, and as its own {dense['fit'][side]}", answer["fit"][side + "_dense"] == dense["fit"][side] == dense["fit"][side + "_dense"])
             self.near("host memory of dense", answer["tiers"]["host_dense"], dense["tiers"]["host"])
 
+    def moved_forward(self, layer):
+        """Bytes of K and V that each GPU of a context sends or is sent for a forward pass over a layer, whichever is more."""
+        m, n = self.machine, self.n
+        cut, slot = [n * at // m.cp for at in range(m.cp + 1)], 2 * self.model.dim * self.element() * self.micro_seqs()
+        if m.cut == "zigzag":
+            return [(m.cp - 1) / m.cp * n * self.kv_width() / 2 / self.model.dim * slot] * m.cp
+        sent, come = [0] * m.cp, [0] * m.cp
+        for rank in range(m.tp):
+            gone, got = [0] * m.cp, [0] * m.cp
+            for to in range(1, m.cp):
+                parts = [self.kept_of_earlier(layer, rank, cut[to], cut[at]) for at in range(to + 1)]
+                for of in range(to):
+                    gone[of] += parts[of + 1] - parts[of]
+                    got[to] += parts[of + 1] - parts[of]
+            sent, come = [max(a, b) for a, b in zip(sent, gone)], [max(a, b) for a, b in zip(come, got)]
+        return [max(a, b) * slot for a, b in zip(sent, come)]
+
+    def check_context(self):
+        """Attention of a shared context: in each layer the GPU that takes longest, of pieces that are launches of their own, and of its link."""
+        m, zigzag = self.machine, self.machine.cut == "zigzag"
+        parts = (2 if zigzag else 1) * m.cp
+        cut, asked, out = [self.n * at // parts for at in range(parts + 1)], {}, 0
+        for layer in self.stage_layers(self.slowest()):
+            own, most = self.design.text_of([layer]) if self.design.layers > 1 else self.design.text, 0
+            for rank, moved in enumerate(self.moved_forward(layer)):
+                us = 0
+                for piece in (rank, parts - 1 - rank) if zigzag else (rank,):
+                    words = (own, "--len", cut[piece + 1], "--new", cut[piece + 1] - cut[piece], "--tp", m.tp, "--batch", self.micro_seqs(), "--gpu", self.gpu.name, "--dtype", self.dtype)
+                    if words not in asked:
+                        asked[words] = json.loads(run("sim", *words, "--phase", "prefill", *["--bounds"] * self.bounds, "--json")[1])["time_us"]
+                    us += asked[words]
+                link = moved / self.link("cp")
+                most = max(most, max(us, link) if zigzag or self.bounds else us + link)
+            out += most
+        self.near("attention of a shared context", self.answer["time_us"], out * self.micros(), 4)
+
     # what fits
 
     def check_room(self):
@@ -945,6 +983,55 @@ def check_requests(rng, nth):
     hold(answer["pattern"]["at_a_time"] >= dense["at_a_time"], f"{name}: fewer at a time than dense")
 
 
+def spread(us):
+    """The mean, and what nine in ten stay within."""
+    return sum(us) / len(us), sorted(us)[math.ceil(0.9 * len(us)) - 1]
+
+
+def check_arrivals(rng, nth):
+    """Requests so far apart that none meets another take what the pages of their pieces and steps say, whenever they come and in whatever order they stand."""
+    case = Case(rng, 20000 + nth, "prefill")
+    prefix, chunk, tp = rng.choice([0, 0, 64, 300]), rng.choice([0, 0, 256, 700]), rng.choice([t for t in (1, 2) if case.model.kv % t == 0])
+    shared = [case.design.text, "--model", case.model.path, "--gpu", case.gpu.name, "--fusion", case.fusion, "--tp", tp] + ["--bounds"] * case.bounds
+    requests = [(rng.choice([511, 767, 1023, 1279, 2047]), rng.choice([1, 2, 2]), 100.0 * (at + 1)) for at in range(rng.choice([1, 3, 6, 11]))]
+    path, name = os.path.join(folder, "arrivals.csv"), f"{requests} {' '.join(map(str, shared))} --prefix {prefix} --chunk {chunk}"
+
+    @lru_cache(maxsize=None)
+    def page(phase, n, new):
+        answer = json.loads(run("sim", *shared, "--phase", phase, "--len", n, *(["--new", new] if new else []), "--json")[1])
+        hold(answer["tiers"]["host"] == 0, f"{name}: a sequence spills")
+        return answer["end_to_end"]["time_us"]
+
+    def served(lines):
+        with open(path, "w") as file:
+            file.write("output, arrival, prompt\n" + "".join(f"{o}, {a}, {p}\n" for p, o, a in lines))
+        code, out, said = run("sim", "--requests", path, *shared, *(["--chunk", chunk] if chunk else []), *(["--prefix", prefix] if prefix else []), "--json")
+        hold(code == 0, f"{name}: ends with {code}, {said}")
+        return json.loads(out)["pattern"] if code == 0 else None
+    first, rest = [], []
+    for prompt, output, _ in requests:
+        done, us = prefix, 0
+        while done < prompt:
+            new = min(chunk or prompt, prompt - done)
+            done, us = done + new, us + page("prefill", done + new, new if done else 0)
+        first.append(us)
+        rest.append(page("decode", prompt + 1, 0) if output == 2 else 0)
+    one = served(requests)
+    if one is None:
+        return
+    near(f"{name}: all done", one["time_us"], requests[-1][2] * 1e6 + first[-1] + rest[-1], 5)
+    own = {"first_token": spread(first), "next_token": spread([us for us in rest if us] or [0])}
+    for which, (mean, most) in own.items():
+        near(f"{name}: {which}", one[which + "_us"] or 0, mean, 2 if prefix else 3)
+        near(f"{name}: {which}, nine in ten", one[which + "_p90_us"] or 0, most, 2 if prefix else 3)
+    hold(one["at_a_time"] == 1, f"{name}: {one['at_a_time']} at a time")
+    mixed = rng.sample(requests, len(requests))
+    hold(served(mixed) == one, f"{name}: other lines first give another answer")
+    later = served([(p, o, a + 50) for p, o, a in requests])
+    for which in ("first_token_us", "first_token_p90_us", "next_token_us", "next_token_p90_us", "at_a_time", "steps", "cache_bytes"):
+        hold(later and (later[which] == one[which] or abs(later[which] - one[which]) < 2e-5 * one[which]), f"{name}: all 50 s later changes {which}")
+
+
 with tempfile.TemporaryDirectory() as folder:
     rng, answered = random.Random(SEED), 0
     for nth in range(CASES):
@@ -958,5 +1045,7 @@ with tempfile.TemporaryDirectory() as folder:
             check_relations(case)
         if nth % 5 == 2:
             check_requests(rng, nth)
+        if nth % 25 == 4:
+            check_arrivals(rng, nth)
     hold(answered > 0.9 * CASES, f"{answered} of {CASES} questions were answered")
 end()
