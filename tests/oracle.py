@@ -983,6 +983,93 @@ def check_requests(rng, nth):
     hold(answer["pattern"]["at_a_time"] >= dense["at_a_time"], f"{name}: fewer at a time than dense")
 
 
+# ---- hybrids
+
+class Hybrid(Model):
+    """Gated delta rules with attention in every few layers, and experts: Qwen3-Next of a size of its own."""
+
+    def __init__(self, rng, nth):
+        super().__init__(rng, nth)
+        self.kind, self.every = "qwen3_next", rng.choice([2, 3, 4])
+        self.layers = self.every * rng.choice([1, 2, 3])
+        self.kv, self.heads, self.dim = 2, rng.choice([4, 8]), rng.choice([64, 128])
+        self.keys, self.values = rng.choice([(4, 64), (8, 128)]), rng.choice([(8, 64), (8, 128), (16, 128)])
+        self.experts, self.picks, self.expert, self.shared, self.moe = rng.choice([4, 16, 64]), 2, 64 * rng.randint(1, 8), 64 * rng.randint(1, 8), set(range(self.layers))
+        config = {"model_type": self.kind, "hidden_size": self.hidden, "intermediate_size": self.inner, "num_hidden_layers": self.layers, "num_attention_heads": self.heads,
+                  "num_key_value_heads": self.kv, "head_dim": self.dim, "vocab_size": self.words, "tie_word_embeddings": self.tied, "hidden_act": "silu",
+                  "linear_num_key_heads": self.keys[0], "linear_key_head_dim": self.keys[1], "linear_num_value_heads": self.values[0], "linear_value_head_dim": self.values[1],
+                  "linear_conv_kernel_dim": 4, "full_attention_interval": self.every, "num_experts": self.experts, "num_experts_per_tok": self.picks,
+                  "moe_intermediate_size": self.expert, "shared_expert_intermediate_size": self.shared, "decoder_sparse_step": 1, "mlp_only_layers": [], "norm_topk_prob": True}
+        with open(self.path, "w") as file:
+            json.dump(config, file)
+        (hk, dk), (hv, dv) = self.keys, self.values
+        self.mixer = 2 * self.hidden * hk * dk + 3 * self.hidden * hv * dv + 2 * self.hidden * hv
+        self.elements, self.state = hv * dk * dv, 4 * hv * dk * dv + 2 * 4 * (2 * hk * dk + hv * dv)
+
+    def attention(self, tp):
+        """Q has a gate as wide."""
+        return self.hidden * self.dim * (3 * self.heads // tp + 2 * max(1, self.kv // tp))
+
+    def attends(self, layer):
+        return (layer + 1) % self.every == 0
+
+    def branch(self, layer, tp):
+        return self.attention(tp) if self.attends(layer) else self.mixer / tp
+
+
+def check_hybrid(rng, nth):
+    model, phase, gpu = Hybrid(rng, 30000 + nth), rng.choice(["prefill", "decode", "train"]), Gpu("h200")
+    tp, pp, ep = rng.choice([1, 2, 4]), rng.choice([p for p in (1, 1, 2) if model.layers % (p * model.every) == 0]), rng.choice([1, 1, 2]) if phase != "train" else 1
+    n, batch, recompute, bounds = rng.choice([256, 1000, 4096]), rng.choice([1, 2, 8]), phase == "train" and rng.random() < 0.5, rng.random() < 0.5
+    words = [model.path, "--model", model.path, "--phase", phase, "--len", n, "--batch", batch, "--gpu", gpu.name, *Machine(tp, pp, ep=ep).words()]
+    words += ["--recompute"] * recompute + ["--bounds"] * bounds
+    code, out, said = run("sim", *words, "--json")
+    with open(model.path) as file:
+        name = f"hybrid {file.read()} {' '.join(map(str, words[3:]))}"
+    hold(code == 0, f"{name}: ends with {code}, {said}")
+    if code:
+        return
+    answer, parts = json.loads(out), {}
+    for part in answer["parts"]:
+        parts[part["name"]] = part["time_us"]
+    stages = [range(model.layers * at // pp, model.layers * (at + 1) // pp) for at in range(pp)]
+
+    def weights(stage, experts):
+        own = sum(model.branch(at, tp) + model.feed_forward(at, tp, experts) for at in stages[stage])
+        first, last = model.stage_ends(pp, stage)
+        return own + model.words_weights(tp) * (1 if first and last and model.tied else first + last)
+    mixing = [at for at in range(model.layers) if not model.attends(at)]
+    near(f"{name}: state of a sequence", answer["states"]["bytes_per_sequence"], model.state * len(mixing), 9)
+    if phase != "train":
+        near(f"{name}: weights", answer["fit"]["weight_bytes"], 2 * max(weights(stage, ep) for stage in range(pp)))
+        held = 4 * model.dim * -(-n // 16) * 16
+        near(f"{name}: cache", answer["kv"]["dense"], batch * (max(tp, model.kv) * held * (model.layers - len(mixing)) + model.state * len(mixing)), 9)
+        each = batch * (max(1, model.kv // tp) * held * (model.layers - len(mixing)) / pp + model.state / tp * len(mixing) / pp)
+        near(f"{name}: cache of a GPU", answer["tiers"]["hbm"] + answer["tiers"]["host"], each, 5)
+    else:
+        near(f"{name}: weights and optimizer", answer["training"]["state_bytes"] - answer["training"]["gradient_bytes"], 14 * max(weights(stage, 1) for stage in range(pp)), 5 if pp == 1 else 0)
+    stage = answer["machine"]["stages"]["slowest_stage"] if pp > 1 else 0
+    micros = 1 if pp == 1 else min(batch, pp) if phase == "decode" else batch
+    seqs, own = -(-batch // micros), sum(1 for at in stages[stage] if not model.attends(at))
+    tokens, (forward, backward) = seqs * (1 if phase == "decode" else n), ((2 if recompute else 1, 1) if phase == "train" else (1, 0))
+    products = forward + 2 * backward
+
+    def product(flop, moved, launches):
+        mma, hbm = flop / gpu.flops["bf16"] * 1e6, moved / gpu.bytes_us
+        return max(mma, hbm, launches * gpu.launch_us) if bounds else launches * 3.6 + max(1.48 * mma, 1.25 * hbm)
+    w, a = own * model.mixer / tp, sum(model.attention(tp) for at in stages[stage] if model.attends(at))
+    near(f"{name}: mixers", parts.get("mixers", 0), micros * product(2 * w * tokens * products, 2 * w * products, 2 * own * products), 4)
+    near(f"{name}: projections", parts["projections"], micros * product(2 * a * tokens * products, 2 * a * products, 2 * (len(stages[stage]) - own) * products), 4)
+    moves, launches = {"prefill": (1, 1), "decode": (2, 1), "train": (0, 3 if recompute else 2)}[phase]
+    moved = moves * seqs * model.state / tp
+    states = own * max(moved / gpu.bytes_us, launches * gpu.launch_us)
+    near(f"{name}: states", parts.get("states", 0), micros * states, 4)
+    flop = 4 * (forward + 2 * backward) * model.elements / tp * own * tokens
+    scan = max(flop / gpu.flops["bf16"] * 1e6, ((forward + 1.5 * backward) * w / model.hidden * 2 * tokens + own * moved) / gpu.bytes_us) - states
+    near(f"{name}: scan", parts.get("scan", 0), micros * max(scan, 0), 3)
+    near(f"{name}: parts add up", sum(parts.values()), answer["end_to_end"]["time_us"], 4)
+
+
 def spread(us):
     """The mean, and what nine in ten stay within."""
     return sum(us) / len(us), sorted(us)[math.ceil(0.9 * len(us)) - 1]
@@ -1047,5 +1134,7 @@ with tempfile.TemporaryDirectory() as folder:
             check_requests(rng, nth)
         if nth % 25 == 4:
             check_arrivals(rng, nth)
+        if nth % 5 == 3:
+            check_hybrid(rng, nth)
     hold(answered > 0.9 * CASES, f"{answered} of {CASES} questions were answered")
 end()
