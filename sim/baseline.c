@@ -82,6 +82,53 @@ static void set_time(s2_sim *sim, double time_us, double bound_us, s2_resource b
     sim->dense_time_us = sim->dense_plan_us;
 }
 
+/* What a method keeps in device memory: the newest tokens of a dense cache, and a state of all sequences. */
+typedef struct s2_newest {
+    int64_t window_tok;
+    int64_t state_bytes;
+} s2_newest;
+
+static int64_t kept_at(const s2_sim_options *options, s2_newest kept, int64_t token_bytes, int64_t len_tok)
+{
+    return token_bytes * s2_min_i64(s2_round_up(len_tok, options->page_tok),
+                                    s2_round_up(kept.window_tok, options->page_tok)) +
+           kept.state_bytes;
+}
+
+/* The cache at this length and others, its peak, and what fits; nothing of the dense pattern's stays. */
+static void set_cache(const s2_pattern *like, const s2_sim_options *options, s2_newest kept, s2_sim *sim)
+{
+    enum { SAMPLES = 64 }; /* as s2_kv_mean() */
+    const int64_t n_tok = options->len_tok, pages_tok = s2_round_up(n_tok, options->page_tok),
+                  token = sim->kv.dense / pages_tok, token_each = sim->kv_dense_each / pages_tok,
+                  n_blk = s2_ceil_div(n_tok, like->block_tok), n_points = s2_min_i64(n_blk, SAMPLES),
+                  now = kept_at(options, kept, token, n_tok);
+    const s2_newest each = {kept.window_tok, kept.state_bytes / options->n_ranks};
+    double total = 0;
+    sim->kv = (s2_kv_bytes){sim->kv.dense, now, now, now, now};
+    sim->kv_kept = now;
+    sim->kv_fullest = sim->kv_peak = kept_at(options, each, token_each, n_tok);
+    sim->kv_peak_tok = s2_clamp_i64(n_tok, 1, s2_max_i64(kept.window_tok, 1));
+    sim->kv_peak_exact = true;
+    if (n_tok > kept.window_tok)
+        sim->kv_wasted[0] = sim->kv_wasted[1] = 0;
+    for (int32_t p = 0; p < sim->n_kv_points; p++) {
+        s2_kv_point *const point = &sim->kv_points[p];
+        const int64_t own = kept_at(options, kept, token, point->len_tok);
+        point->bytes = (s2_kv_bytes){point->bytes.dense, own, own, own, own};
+    }
+    for (int64_t point = 1; point <= n_points; point++)
+        total += (double)kept_at(options, kept, token,
+                                 s2_min_i64(n_blk * point / n_points * like->block_tok, n_tok));
+    sim->kv_mean = total / (double)n_points;
+    sim->host_bytes = sim->host_read_bytes = 0;
+    sim->link_us = 0;
+    sim->lack_bytes = s2_capacity_lack(options, (double)sim->kv_fullest);
+    if (options->phase != S2_TRAIN)
+        s2_capacity_fit_window(options, (double)token_each / (double)options->batch, kept.window_tok,
+                               (double)each.state_bytes / (double)options->batch, sim);
+}
+
 /*
  * Each query multiplies a state elementwise and each key adds to it: 4 D operations per token and head.
  * Q, K, V and O pass through memory once.
@@ -100,11 +147,7 @@ static void price_linear(const s2_pattern *like, const s2_sim_options *options, 
     sim->counts.hbm_read = rows * width * elem * passes + state;
     sim->counts.hbm_write = tokens * heads * width * elem * passes + state;
     sim->counts.l2 = sim->counts.hbm_read;
-    sim->kv = (s2_kv_bytes){sim->kv.dense, state, state, state, state};
-    sim->kv_kept = state;
-    sim->kv_fullest = sim->kv_peak = state / options->n_ranks;
-    sim->host_bytes = sim->host_read_bytes = 0;
-    sim->lack_bytes = s2_capacity_lack(options, (double)sim->kv_fullest);
+    set_cache(like, options, (s2_newest){0, state}, sim);
     sim->density = sim->token_density = 0; /* it reads a state and no keys */
     const double hbm_us =
         (double)(sim->counts.hbm_read + sim->counts.hbm_write) / (options->gpu.hbm_gb_s * 1e3);
@@ -117,19 +160,16 @@ static void price_linear(const s2_pattern *like, const s2_sim_options *options, 
 static void price_tiered(const s2_pattern *like, const s2_sim_options *options, s2_sim *sim)
 {
     enum { WINDOW_TOK = 8192 };
-    const int64_t far_tok = options->len_tok > WINDOW_TOK ? options->len_tok - WINDOW_TOK : 0;
-    const double slot = 2.0 * like->head_dim * s2_dtype_bytes(options->dtype) * (double)options->batch *
-                        like->n_layers * like->n_kv_heads;
-    const int64_t near_bytes = (int64_t)((double)(options->len_tok - far_tok) * slot);
-    sim->kv = (s2_kv_bytes){sim->kv.dense, near_bytes, near_bytes, near_bytes, near_bytes};
-    sim->kv_kept = near_bytes;
-    sim->kv_fullest = near_bytes / options->n_ranks;
-    sim->lack_bytes = s2_capacity_lack(options, (double)sim->kv_fullest);
+    const int64_t far_tok = options->len_tok > WINDOW_TOK ? options->len_tok - WINDOW_TOK : 0,
+                  far_bytes =
+                      far_tok * (sim->kv_dense_each / s2_round_up(options->len_tok, options->page_tok));
+    set_cache(like, options, (s2_newest){WINDOW_TOK, 0}, sim);
     if (options->phase != S2_DECODE || options->gpu.pcie_gb_s <= 0)
         return;
-    const double link_us = (double)far_tok * slot / (options->gpu.pcie_gb_s * 1e3) / options->n_ranks;
-    sim->host_bytes = sim->host_read_bytes = (int64_t)((double)far_tok * slot / options->n_ranks);
-    sim->kv_fullest += sim->host_bytes;
+    const double link_us = (double)far_bytes / (options->gpu.pcie_gb_s * 1e3);
+    sim->host_bytes = sim->host_read_bytes = far_bytes;
+    sim->link_us = link_us;
+    sim->kv_fullest += far_bytes;
     if (link_us > sim->time_us)
         set_time(sim, link_us, s2_max_f64(link_us, sim->bound_us), S2_LINK);
 }

@@ -373,6 +373,19 @@ static int64_t longest_dense(const s2_sim_options *options, double token, double
     return fits;
 }
 
+void s2_capacity_fit_window(const s2_sim_options *options, double token, int64_t window_tok, double state,
+                            s2_sim *sim)
+{
+    const double window = token * in_pages(options, window_tok);
+    sim->fit_batch = sim->fit_len_tok = 0;
+    if (s2_capacity_room(options) <= 0)
+        return;
+    sim->fit_batch = batch_of(options, fmin(window, token * in_pages(options, options->len_tok)) + state);
+    sim->fit_len_tok = longest_dense(options, token, state);
+    if (sim->fit_len_tok >= window_tok)
+        sim->fit_len_tok = longest_dense(options, 0, window + state);
+}
+
 /* The most sequences for which the walk along the lengths comes to this one; few: as many as the bound allows. */
 static s2_status walked_batch(const s2_holders *holders, int64_t few, const s2_sim *sim, int64_t *out)
 {

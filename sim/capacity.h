@@ -22,6 +22,13 @@ s2_status s2_capacity_peaks(s2_arena *arena, const s2_pattern *pattern, const s2
                             int64_t shared_tok, int32_t n, const int64_t *len_tok,
                             double *bytes) S2_MUST_CHECK;
 
+/*
+ * What fits of a cache that keeps `token` bytes for each of the newest window_tok tokens of a sequence, and `state`
+ * beside them, on each GPU.
+ */
+void s2_capacity_fit_window(const s2_sim_options *options, double token, int64_t window_tok, double state,
+                            s2_sim *sim);
+
 /* Bytes of device memory left by the weights, 0 where these alone do not fit. */
 double s2_capacity_room(const s2_sim_options *options);
 

@@ -44,6 +44,7 @@ class Gpu:
         self.bytes_us = float(facts["hbm_gb_s"]) * 1e3
         self.nvlink = float(facts.get("nvlink_gb_s", 0)) > 0
         self.link_us = float(facts["nvlink_gb_s"]) * 1e3 / 2 if self.nvlink else float(facts["pcie_gb_s"]) * 1e3
+        self.pcie_us = float(facts["pcie_gb_s"]) * 1e3
         self.network_us = float(facts["network_gb_s"]) * 1e3 if "network_gb_s" in facts else None
 
 
@@ -1070,6 +1071,45 @@ def check_hybrid(rng, nth):
     near(f"{name}: parts add up", sum(parts.values()), answer["end_to_end"]["time_us"], 4)
 
 
+def check_compare(rng, nth):
+    """The known methods: those with a pattern are as that pattern alone, a tiered cache is a dense one's newest tokens, and a linear state has a size."""
+    case = Case(rng, 40000 + nth, rng.choice(["prefill", "decode", "decode"]))
+    model, m, n = case.model, Machine(case.machine.tp), rng.choice([1000, 4096, 9000, 20001])
+    words = ["--model", model.path, "--phase", case.phase, "--len", n, "--batch", case.batch, "--gpu", case.gpu.name, "--page", case.page, "--kv-dtype", case.kv_type, *m.words()] + ["--bounds"] * case.bounds
+    code, out, said = run("sim", case.design.text, *words, "--compare", "--json")
+    name = f"'{case.design.text}' {' '.join(map(str, words))}"
+    hold(code == 0, f"{name}: ends with {code}, {said}")
+    methods = {one["name"]: one for one in map(json.loads, out.splitlines())}
+    shape = f"layers {model.layers}; heads {model.heads}; kv-heads {model.kv}; head-dim {model.dim}; block {case.design.block}; "
+    dense = json.loads(run("sim", shape + "all: dense", *words, "--json")[1])
+    for method, body in (("dense", "all: dense"), ("window 4096", "all: local 4096t"), ("StreamingLLM", "all: sink 4t | local 2000t")) + (
+            (("DuoAttention", f"all: sink 64t | local 256t; kv {','.join(map(str, range(0, model.kv, 2)))}: dense"),) if model.kv > 1 else ()):
+        alone = dense if method == "dense" else json.loads(run("sim", shape + body, *words, "--json")[1])
+        alike(f"{name}: {method}", methods.get(method), alone, ("pairs", "flop", "time_us", "dense_time_us", "speed_up", "kv", "fit", "tiers", "end_to_end"))
+    tiered, linear, newest = methods["tiered memory"], methods["Hydra linear state"], min(n, 8192)
+    padded, each = -(-n // case.page) * case.page, 2 * model.dim * {"as-dtype": 2, "bf16": 2, "e4m3": 1, "int8": 1}[case.kv_type] * max(1, model.kv // m.tp) * model.layers * case.batch
+    near(f"{name}: newest tokens of dense", tiered["kv"]["used"] / tiered["kv"]["dense"], min(padded, 8192) / padded, 9)
+    near(f"{name}: newest tokens on a GPU", tiered["tiers"]["hbm"], each * min(padded, 8192), 9)
+    hold(tiered["kv"]["peak"] == tiered["tiers"]["hbm"] and tiered["kv_over_context"][-1]["used"] == tiered["kv"]["used"], f"{name}: tiered memory keeps {tiered['kv']}, {tiered['tiers']}")
+    if case.phase == "decode":
+        near(f"{name}: older tokens on the host", tiered["tiers"]["host"], each * (n - newest), 9)
+        link = each * (n - newest) / (case.gpu.pcie_us)
+        near(f"{name}: link of older tokens", tiered["tiers"]["link_us"], link)
+        near(f"{name}: a step with them", tiered["time_us"], max(link, dense["time_us"]))
+    state = model.layers * model.heads * model.dim * 2
+    near(f"{name}: a linear state", linear["kv"]["used"], state * case.batch, 9)
+    near(f"{name}: a linear state on a GPU", linear["kv"]["peak"], state * case.batch / m.tp, 9)
+    hold(len({point["used"] for point in linear["kv_over_context"]}) == 1 and linear["tiers"]["link_us"] == 0, f"{name}: a linear state over the context")
+    for one, kept in ((tiered, tiered["kv"]["peak"]), (linear, linear["kv"]["peak"])):
+        for more in (0, 1):  # what is said to fit does, beside what a pass of as many holds, and one more does not
+            batch, fit = one["fit"]["batch"] + more, one["fit"]
+            if 0 < batch < 65536:
+                asked = [batch if word is case.batch and words[at - 1] == "--batch" else word for at, word in enumerate(words)]
+                said = json.loads(run("sim", shape + "all: dense", *asked, "--json")[1])["fit"]
+                fits = said["weight_bytes"] + said["activation_bytes"] + kept / case.batch * batch <= said["memory_bytes"] * (1.00001 - 0.00002 * more)
+                hold(fits != bool(more), f"{name}: {one['name']}: a batch of {batch} {'fits' if more else 'does not fit'}")
+
+
 def spread(us):
     """The mean, and what nine in ten stay within."""
     return sum(us) / len(us), sorted(us)[math.ceil(0.9 * len(us)) - 1]
@@ -1134,6 +1174,8 @@ with tempfile.TemporaryDirectory() as folder:
             check_requests(rng, nth)
         if nth % 25 == 4:
             check_arrivals(rng, nth)
+        if nth % 10 == 6:
+            check_compare(rng, nth)
         if nth % 5 == 3:
             check_hybrid(rng, nth)
     hold(answered > 0.9 * CASES, f"{answered} of {CASES} questions were answered")
