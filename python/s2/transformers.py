@@ -7,7 +7,9 @@ A model's pattern is what its own config says, or what `use(model, pattern)` giv
 """
 from __future__ import annotations
 
+import functools
 import inspect
+import sys
 import threading
 import weakref
 from typing import Any, Callable, Optional, Union
@@ -279,6 +281,8 @@ def _mask(*, kv_length: int, kv_offset: int = 0, q_length: int = 0, q_offset: An
           attention_mask: Optional[torch.Tensor] = None, **more: Any) -> Optional[torch.Tensor]:
     """No mask is made: the pattern is one. Where there is padding, which columns are none. Not every model tells its attention of
     positions, so what they would show is looked for here too."""
+    if getattr(more.get("config"), "index_topk", None):
+        raise UnsupportedError("model: its layers choose keys by an indexer of their own (index_topk), which wants a mask of the model's; that is not computed")
     if isinstance(kv_offset, int) and kv_offset > 0:
         raise UnsupportedError("past_key_values: this cache has dropped keys by a rule of its own; use S2Cache")
     # transformers 4 hands over the positions of the queries
@@ -487,5 +491,34 @@ def _aligned(rows: torch.Tensor) -> torch.Tensor:
     return rows if rows.stride(-1) == 1 and rows.data_ptr() % 16 == 0 else rows.clone(memory_format=torch.contiguous_format)
 
 
+_kind = transformers.PreTrainedModel
+_chosen: Callable[..., str] = _kind.get_correct_attn_implementation
+
+
+def _no_attention(*_: Any, **named: Any) -> Any:
+    """An entry of a table from which a model takes its attention's class."""
+    raise UnsupportedError('attn_implementation: a part of this model takes its attention from a table of its own, which knows no "s2"; '
+                           'give that part another one, as {"": "s2", "vision_config": "eager"}')
+
+
+@functools.wraps(_chosen)
+def _choose(model: Any, *asked: Any, **named: Any) -> str:
+    """transformers asks this before a model is built. One with attention of its own would end in a KeyError, or go on with it and without the mask
+    that "s2" makes unnecessary: its tokens would see later ones."""
+    made = _chosen(model, *asked, **named)
+    if made != "s2":
+        return made
+    kind = type(model)
+    reads = hasattr(model.config, "vocab_size") and model.config.get_text_config(decoder=True) is model.config  # no eyes, and none that has its text in another
+    if reads and not kind._can_set_attn_implementation():
+        raise UnsupportedError(f'attn_implementation: {kind.__name__} (model_type "{model.config.model_type}") has attention of its own alone, which "s2" cannot '
+                               'replace; give it "eager"')
+    for table in vars(sys.modules[kind.__module__]).values():
+        if isinstance(table, dict) and "eager" in table and all(isinstance(one, type) for one in table.values()):
+            table["s2"] = _no_attention
+    return made
+
+
+setattr(_kind, _chosen.__name__, _choose)
 transformers.AttentionInterface.register("s2", _attend)
 AttentionMaskInterface.register("s2", _mask)

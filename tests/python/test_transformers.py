@@ -5,6 +5,7 @@ import inspect
 import io
 import os
 import pathlib
+import random
 import re
 import subprocess
 import sys
@@ -32,6 +33,15 @@ CAPS_AND_SINKS = [("Gemma2", {"attn_logit_softcapping": 0.5}),
                   ("GptOss", {"head_dim": 16, "sliding_window": 32, "num_local_experts": 2, "num_experts_per_tok": 1})]
 
 
+# Of all types of models, what is small: the names that they give it. Of each type those that it knows are taken, then fewer, until it can be built.
+NAMED = {**dict.fromkeys(("num_local_experts", "num_experts", "n_routed_experts"), 4), "num_experts_per_tok": 2, "moe_intermediate_size": 32, "n_group": 1, "topk_group": 1,
+         **dict.fromkeys(("decoder_layers", "encoder_layers", "num_layers"), 2), **dict.fromkeys(("decoder_ffn_dim", "encoder_ffn_dim", "d_ff"), 96), "d_model": 64,
+         **dict.fromkeys(("decoder_attention_heads", "encoder_attention_heads", "num_heads"), 4), "head_dim": 16, "rotary_dim": 8, "d_kv": 16, "embedding_size": 32,
+         "word_embed_proj_dim": 64, "linear_num_value_heads": 4, "linear_num_key_heads": 2, "sliding_window": 8, "window_size": 8, "vocab_size_per_layer_input": 97,
+         "attention_types": [[["global", "local"], 1]], "is_decoder": True, "layer_types": None}
+LEFT_OUT = ((), ("layer_types", "sliding_window"), ("layer_types", "sliding_window", "head_dim"))
+MOST = 6_000_000  # weights
+
 # What layers call a cache: transformers 5.24 renamed it, and takes the old name of `generate` and of models with a warning.
 CACHE = "cache" if "cache" in inspect.signature(LlamaAttention.forward).parameters else "past_key_values"
 
@@ -40,6 +50,39 @@ def model_of(kind, **more):
     torch.manual_seed(0)
     config = getattr(transformers, kind + "Config")(**{**SMALL, **EXTRA.get(kind, {}), **more})
     return transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval()
+
+
+def known(config, name):
+    """Whether a config has a value by this name, or anything that is not read at once."""
+    try:
+        return getattr(config, name, None) is not None or name in SMALL and hasattr(config, name)
+    except Exception:
+        return True
+
+
+def any_model(kind, left_out, how):
+    """A small one of a model type; raises what its classes raise."""
+    torch.manual_seed(0)
+    probe = transformers.AutoConfig.for_model(kind)
+    text = probe.get_text_config(decoder=True)
+    names = {name: value for name, value in {**SMALL, **NAMED}.items() if name not in left_out and known(text, name)}
+    if text.model_type != probe.model_type:
+        names = {next(name for name in probe.sub_configs if getattr(probe, name) is text): {**names, "model_type": text.model_type}}
+    config = transformers.AutoConfig.for_model(kind, **names)
+    with torch.device("meta"):
+        if sum(one.numel() for one in transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager").parameters()) > MOST:
+            raise ValueError("not small")
+    return transformers.AutoModelForCausalLM.from_config(config, attn_implementation=how).eval()
+
+
+def first_that_runs(kind, ids):
+    """What was left out for it, and its logits; None: no model of this type is built here."""
+    for left_out in LEFT_OUT:
+        try:
+            return left_out, any_model(kind, left_out, "eager")(ids, use_cache=False).logits
+        except Exception:  # of any library that these types want
+            continue
+    return None
 
 
 def rotation(config, layer, n):
@@ -350,6 +393,40 @@ class Models(unittest.TestCase):
             if not takes_s2(model_of(kind)):
                 self.assertRaisesRegex(s2.UnsupportedError, f"model: {kind}ForCausalLM takes no attn_implementation", s2.transformers.use, model_of(kind),
                                        "layers 2; heads 4; kv-heads 2; all: local 2")
+
+    @torch.no_grad()
+    def test_every_type_of_model_is_what_it_is_with_eager_attention_or_refused(self):
+        """Also where its code has attention of its own, which would go on without a mask. S2_CASES=999: of all types, else of some."""
+        own, every = ["falcon", "gpt_neo", "bloom", "mpt", "xglm", "trocr"], list(transformers.models.auto.modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
+        seed = int(os.environ.get("S2_SEED", "3"))
+        drawn = random.Random(seed).sample(every, min(int(os.environ.get("S2_CASES", "25")), len(every)))
+        refused, same = set(), 0
+        for kind in [*own, *(one for one in drawn if one not in own)]:
+            found = first_that_runs(kind, self.ids[:, :24])
+            if found is None:
+                continue
+            with self.subTest(kind, seed=seed):
+                try:
+                    logits = any_model(kind, found[0], "s2")(self.ids[:, :24], use_cache=False).logits
+                except s2.Error as error:
+                    refused.add(str(error).partition(":")[0] + f" {kind}")
+                    continue
+                self.assertLess((logits - found[1]).abs().max(), 1e-5)
+                same += 1
+        self.assertGreater(same, 3)
+        self.assertLessEqual({f"attn_implementation {kind}" for kind in own}, refused)
+
+    def test_tables_of_attention_that_know_no_s2_say_so(self):
+        """transformers has such tables beside the text of models, too: in their eyes."""
+        kind = transformers.SamVisionConfig(hidden_size=32, num_hidden_layers=1, num_attention_heads=2, image_size=32, patch_size=16, mlp_dim=32, output_channels=8,
+                                            global_attn_indexes=[0])
+        self.assertRaisesRegex(s2.UnsupportedError, "attn_implementation: a part of this model .* table", transformers.SamVisionModel._from_config, kind,
+                               attn_implementation="s2")
+        with_eyes = transformers.GotOcr2Config(text_config={**SMALL, "model_type": "qwen2"})  # whose eyes have attention of their own, and need no mask
+        with torch.device("meta"):
+            for how in ("s2", {"": "s2", "vision_config": "eager"}):
+                model = transformers.GotOcr2ForConditionalGeneration._from_config(with_eyes, attn_implementation=how)
+                self.assertEqual(model.config.text_config._attn_implementation, "s2")
 
     def test_a_transformers_that_is_too_old_is_named(self):
         code = "import sys, transformers; sys.modules['transformers.masking_utils'] = None; import s2.transformers"
