@@ -8,8 +8,9 @@ static const char *const no_model = "the model is not in the settings; %lld laye
                                     "heads are assumed (--set layers=, heads=, kv-heads=, head-dim=)";
 
 #define LAYERS   S2_PATHS("/num_hidden_layers", "/num_layers")
-#define HEADS    S2_PATHS("/num_attention_heads", "/num_heads")
-#define KV_HEADS S2_PATHS("/num_key_value_heads", "/num_kv_heads")
+#define HEADS    S2_PATHS("/num_attention_heads", "/num_heads", "/num_q_heads", "/heads")
+#define KV_HEADS S2_PATHS("/num_key_value_heads", "/num_kv_heads", "/kv_heads")
+#define HEAD_DIM S2_PATHS("/head_dim", "/dim_head")
 
 bool s2_budget_has_any(const s2_source *source, const char *const *paths)
 {
@@ -92,7 +93,7 @@ s2_status s2_budget_shape(const s2_source *source, s2_model_shape *out)
     S2_TRY(read_shape(source, HEADS, S2_LIMIT_HEADS, 32, &shape.n_heads));
     S2_TRY(read_shape(source, KV_HEADS, shape.n_heads, shape.n_heads % 8 == 0 ? 8 : shape.n_heads,
                       &shape.n_kv_heads));
-    S2_TRY(read_shape(source, S2_PATHS("/head_dim"), S2_LIMIT_HEAD_DIM, 128, &shape.head_dim));
+    S2_TRY(read_shape(source, HEAD_DIM, S2_LIMIT_HEAD_DIM, 128, &shape.head_dim));
     S2_TRY(s2_setting_int(set, "layers", 1, S2_LIMIT_LAYERS, shape.n_layers, &shape.n_layers, source->diag));
     S2_TRY(s2_setting_int(set, "heads", 1, S2_LIMIT_HEADS, shape.n_heads, &shape.n_heads, source->diag));
     S2_TRY(s2_setting_int(set, "kv-heads", 1, shape.n_heads, s2_min_i64(shape.n_kv_heads, shape.n_heads),
