@@ -19,9 +19,22 @@
     S2_PATHS(MINIMAX key, "/text_config" MINIMAX key, saved, "/text_config" saved)
 #define DOGE_PATHS S2_PATHS("/keep_window_size")
 
+/* TensorRT-LLM's and SGLang's configs name an algorithm, and may leave its numbers to the checkpoint. */
+static const char *algorithm_of(const s2_source *source)
+{
+    return s2_budget_word(source, S2_PATHS("/sparse_attention_config/algorithm", "/algorithm"));
+}
+
+static bool is_algorithm(const s2_source *source, const char *name)
+{
+    const char *const word = algorithm_of(source);
+    return word != NULL && strcmp(word, name) == 0;
+}
+
 static bool is_minimax(const s2_source *source)
 {
-    return s2_budget_has_any(source, MINIMAX_PATHS("sparse_topk_blocks", "/index_topk_blocks"));
+    return is_algorithm(source, "minimax_m3") ||
+           s2_budget_has_any(source, MINIMAX_PATHS("sparse_topk_blocks", "/index_topk_blocks"));
 }
 
 static bool is_doge(const s2_source *source)
@@ -29,24 +42,61 @@ static bool is_doge(const s2_source *source)
     return s2_budget_has_any(source, DOGE_PATHS);
 }
 
-/* TensorRT-LLM's and SGLang's configs may name the algorithm and leave its numbers to the checkpoint. */
 static bool names_it(const s2_source *source)
 {
-    const char *const word =
-        s2_budget_word(source, S2_PATHS("/sparse_attention_config/algorithm", "/algorithm"));
-    return word != NULL && (strcmp(word, "dsa") == 0 || strcmp(word, "deepseek_nsa") == 0 ||
-                            strcmp(word, "deepseek_v4") == 0);
+    return is_algorithm(source, "dsa") || is_algorithm(source, "deepseek_nsa") ||
+           is_algorithm(source, "deepseek_dsa") || is_algorithm(source, "deepseek_v4");
+}
+
+/* SGLang's --hisparse-config, whose every key has a default. */
+static bool is_hisparse(const s2_source *source)
+{
+    return s2_budget_has_any(source,
+                             S2_PATHS("/device_buffer_size", "/host_to_device_ratio", "/swap_in_block_size"));
 }
 
 static int recognises(const s2_source *source)
 {
-    const bool hisparse = s2_budget_has_all(source, S2_PATHS("/top_k", "/device_buffer_size"));
-    return is_minimax(source) || is_doge(source) || names_it(source) || hisparse ||
+    if (is_hisparse(source) && (algorithm_of(source) == NULL || names_it(source)))
+        return 88;
+    return is_minimax(source) || is_doge(source) || names_it(source) ||
                    s2_budget_has_any(source, S2_PATHS("/index_topk", "/text_config/index_topk",
                                                       "/sparse_attention_config/index_topk",
                                                       "/hisparse_config/top_k"))
                ? 88
                : 0;
+}
+
+static const char *where_stated(const s2_source *source, const char *first, const char *second)
+{
+    return s2_doc_has(source->doc, first) ? first : second;
+}
+
+/* Another algorithm may read another thing under the same keys. */
+static s2_status check_algorithm(const s2_source *source)
+{
+    char clean[64];
+    const char *const word = algorithm_of(source);
+    const char *const path = where_stated(source, "/sparse_attention_config/algorithm", "/algorithm");
+    if (word == NULL || (names_it(source) && !is_algorithm(source, "deepseek_v4")) ||
+        is_algorithm(source, "minimax_m3"))
+        return S2_OK;
+    s2_text_clean(clean, sizeof clean, word);
+    return s2_doc_refuse(source->doc, path, source->diag,
+                         is_algorithm(source, "deepseek_v4")
+                             ? "%s: layers that read compressed keys: a pattern holds single keys only"
+                             : "%s: what this algorithm reads is not known here",
+                         clean);
+}
+
+/* SGLang refuses a buffer that does not hold what is chosen. */
+static s2_status check_hisparse(const s2_source *source)
+{
+    int64_t n_chosen = 2048, n_held;
+    if (!s2_doc_has(source->doc, "/device_buffer_size"))
+        return S2_OK;
+    S2_TRY(s2_doc_int_or(source->doc, "/top_k", 1, S2_LIMIT_CONTEXT_TOK, n_chosen, &n_chosen, source->diag));
+    return s2_doc_int(source->doc, "/device_buffer_size", n_chosen, INT32_MAX, &n_held, source->diag);
 }
 
 /* This reader does not know compressed keys, or layers whose heads differ. */
@@ -56,6 +106,8 @@ static s2_status refuse_others(const s2_source *source)
     char path[128];
     const char *const prefix = s2_model_prefix(source->doc);
     const char *const type = s2_model_type_name(source->doc, prefix);
+    S2_TRY(check_algorithm(source));
+    S2_TRY(check_hisparse(source));
     for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
         snprintf(path, sizeof path, "%s/%s", prefix, keys[k]);
         if (s2_doc_has(source->doc, path))
@@ -131,7 +183,7 @@ static s2_status token_body(const s2_source *source, s2_buf *body)
     S2_TRY(put_chosen(source, TOPK_PATHS, " | local ", body));
     if (!s2_budget_has_any(source, TOPK_PATHS))
         s2_note(source->notes, "the checkpoint sets how many keys are chosen; 2048 are assumed");
-    if (s2_budget_has_any(source, S2_PATHS("/index_topk_freq", "/indexer_types")))
+    if (s2_budget_has_any(source, S2_PATHS("/index_topk_freq", "/index_topk_pattern", "/indexer_types")))
         s2_note(source->notes, "several layers share one indexer's choice, which a pattern does not show");
     return S2_OK;
 }
@@ -150,19 +202,32 @@ static s2_status block_body(const s2_source *source, int64_t *block_tok, s2_buf 
     S2_TRY(s2_budget_read(source, MINIMAX_PATHS("sparse_topk_blocks", "/index_topk_blocks"), 1, 1 << 16, 16,
                           &n));
     S2_TRY(s2_budget_read(source,
-                          S2_PATHS(MINIMAX "sparse_init_block", "/text_config" MINIMAX "sparse_init_block"),
+                          S2_PATHS(MINIMAX "sparse_init_block", MINIMAX "sparse_init_blocks",
+                                   "/text_config" MINIMAX "sparse_init_block"),
                           0, n, 0, &n_init));
-    S2_TRY(s2_budget_read(source, MINIMAX_PATHS("sparse_local_block", "/index_local_blocks"), 0, n, 1,
-                          &n_local));
+    S2_TRY(s2_budget_read(source,
+                          S2_PATHS(MINIMAX "sparse_local_block", MINIMAX "sparse_local_blocks",
+                                   "/text_config" MINIMAX "sparse_local_block", "/index_local_blocks",
+                                   "/text_config/index_local_blocks"),
+                          0, n, 1, &n_local));
     if (!s2_is_power_of_two(*block_tok))
         return s2_doc_refuse(source->doc, MINIMAX "sparse_block_size", source->diag,
                              "sparse_block_size must be a power of two");
-    s2_buf_printf(body, "pages %lld page %lld", (long long)(n > n_init + n_local ? n - n_init - n_local : 1),
-                  (long long)*block_tok);
+    if (n < n_init + n_local)
+        return s2_doc_refuse(
+            source->doc, where_stated(source, MINIMAX "sparse_topk_blocks", MINIMAX "sparse_local_blocks"),
+            source->diag,
+            "%lld blocks are chosen and %lld are forced: which of these are left out is not "
+            "known here",
+            (long long)n, (long long)(n_init + n_local));
+    const char *bar = "";
+    if (n > n_init + n_local)
+        s2_buf_printf(body, "pages %lld page %lld", (long long)(n - n_init - n_local), (long long)*block_tok),
+            bar = " | ";
     if (n_init > 0)
-        s2_buf_printf(body, " | sink %lld", (long long)n_init);
+        s2_buf_printf(body, "%ssink %lld", bar, (long long)n_init), bar = " | ";
     if (n_local > 0)
-        s2_buf_printf(body, " | local %lld", (long long)n_local);
+        s2_buf_printf(body, "%slocal %lld", bar, (long long)n_local);
     return S2_OK;
 }
 
@@ -176,6 +241,11 @@ static s2_status dense_layers(const s2_source *source, int64_t n_layers, s2_buf 
     if (n > 0 && n != n_layers)
         return s2_doc_refuse(source->doc, list, source->diag, "%lld entries for %lld layers", (long long)n,
                              (long long)n_layers);
+    if (n == 0 && is_minimax(source) &&
+        !s2_budget_has_any(source, S2_PATHS("/layer_types", "/text_config/layer_types")))
+        s2_note(source->notes,
+                "sparse_attention_freq is not stated, which says what layers choose: all are taken to; "
+                "TensorRT-LLM takes it from the checkpoint, vLLM then takes none");
     for (int64_t layer = 0; layer < n; layer++) {
         char path[96];
         int64_t sparse;
