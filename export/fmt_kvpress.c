@@ -4,12 +4,13 @@
  */
 #include "export/budget.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/arith.h"
 
-enum { CHUNK_TOK = 20, LAG_TOK = 128 };
+enum { CHUNK_TOK = 20, LAG_TOK = 128, PYRAMID_TOK = 64, PYRAMID_BETA = 20 };
 
 /* Presses that rank keys by a score, with the numbers of first and newest tokens that they never remove. */
 static const struct press {
@@ -32,7 +33,7 @@ static const struct press {
               {"non_causal_attention", 0, 1},
               {"chunkkv", 0, 1},
               {"kvzip", 4, 1},
-              {"kvzip_plus", 0, 1},
+              {"kvzip_plus", 4, 1},
               {"kvzap_mlp_head", 0, 1}};
 
 /* Presses of its evaluation that no number of keys can describe, each with the reason. */
@@ -44,12 +45,28 @@ static const struct {
      "the heads are chosen by looking at the model when it is loaded, so no file says which"},
     {"kvzap_linear", "a threshold of the scores decides how many keys stay, so no number stands for it"},
     {"kvzap_mlp", "a threshold of the scores decides how many keys stay, so no number stands for it"},
-    {"pyramidkv", "its budget falls by layer by a rule of its own, which is not known here"},
+    {"entropy_gated_chunkkv", "the scores decide which chunks are kept whole, so no number stands for them"},
+    {"kvcompose", "its keys are composed of those of several tokens, which a pattern does not hold"},
+    {"kvcompose_unstructured",
+     "the scores deal the budget out over heads and layers, so no number stands for it"},
+    {"fastkvzip", "the scores deal the budget out over heads and layers, so no number stands for it"},
+    {"lukv", "a table for each model says how much each head keeps, and it is not in this file"},
 };
 
 static int recognises(const s2_source *source)
 {
     return s2_budget_has_any(source, S2_PATHS("/press_name")) ? 88 : 0;
+}
+
+/* Presses that add what they remove to the values of keys that stay; these are as many as without it. */
+static const char *unmerged(const s2_source *source, const char *prefix, const char *name)
+{
+    if (strncmp(name, prefix, strlen(prefix)) != 0)
+        return name;
+    s2_note(source->notes,
+            "%s: what is removed is merged into values that stay, which a pattern cannot express", name);
+    name += strlen(prefix);
+    return strcmp(name, "kvzap_mlp") == 0 ? "kvzap_mlp_head" : name; /* by its scores, not by a threshold */
 }
 
 /* Wrappers that move budget between heads, layers or chunks without changing its mean. */
@@ -206,10 +223,53 @@ static s2_status decoding_body(const s2_source *source, const char *full_name, s
                       (long long)(target > 4 ? target - 4 + interval : interval));
     else
         s2_buf_printf(body, "heavy %lld | local %lldt", (long long)target, (long long)interval);
-    s2_note(source->notes,
-            "decoding: every %lld steps the cache is cut to %lld keys, so up to %lld are held between",
-            (long long)interval, (long long)target, (long long)(target + interval));
+    s2_note(
+        source->notes,
+        "decoding: every %lld steps the cache is cut to %lld keys, so up to %lld are held between; until the "
+        "first cut the whole prompt is read, which a pattern does not show",
+        (long long)interval, (long long)target, (long long)(target + interval));
     return S2_OK;
+}
+
+/* PyramidKV's budget of a layer: it falls evenly, from the first to the last. */
+static int64_t pyramid_tok(int64_t n_tok, double ratio, int64_t layer, int64_t n_layers)
+{
+    const double mean = (double)n_tok * (1 - ratio);
+    double last = mean / PYRAMID_BETA, first = mean * 2 - last;
+    if (first >= (double)(n_tok - PYRAMID_TOK)) {
+        first = (double)(n_tok - PYRAMID_TOK);
+        last = mean * 2 - first;
+    }
+    if ((double)n_tok < first || first < last || last < PYRAMID_TOK)
+        return s2_max_i64((int64_t)nearbyint(mean), 2);
+    const double step = n_layers > 1 ? (first - last) / (double)(n_layers - 1) : 0;
+    return s2_max_i64((int64_t)nearbyint(first - (double)layer * step), 2);
+}
+
+static s2_status import_pyramid(const s2_source *source, double ratio, s2_pattern *out)
+{
+    int64_t n_tok;
+    s2_model_shape shape;
+    s2_buf text = {0};
+    S2_TRY(s2_setting_len(source, 2, S2_LIMIT_CONTEXT_TOK, 8192, &n_tok));
+    const s2_status status = s2_budget_begin(source, 64, &shape, &text);
+    s2_buf_puts(&text, "layers all: dense\n");
+    for (int64_t layer = 0; status == S2_OK && ratio > 0 && layer < shape.n_layers; layer++) {
+        s2_buf_printf(&text, "decode layers %lld: ", (long long)layer);
+        print_scored(&text, 0, PYRAMID_TOK, pyramid_tok(n_tok, ratio, layer, shape.n_layers));
+        s2_buf_puts(&text, "\n");
+    }
+    if (source->said != NULL && ratio <= 0)
+        source->said->of_tok = 0;
+    s2_note(
+        source->notes,
+        "a share of the prompt's keys is removed at the end of prefill, in each layer another: numbers are "
+        "those "
+        "of %lld tokens (--set len=N), from %lld keys in the first layer to %lld in the last; tokens decoded "
+        "later are all kept, here the window moves with them",
+        (long long)n_tok, (long long)pyramid_tok(n_tok, ratio, 0, shape.n_layers),
+        (long long)pyramid_tok(n_tok, ratio, shape.n_layers - 1, shape.n_layers));
+    return s2_budget_finish(source, status, &text, out);
 }
 
 static s2_status import(const s2_source *source, s2_pattern *out)
@@ -220,10 +280,19 @@ static s2_status import(const s2_source *source, s2_pattern *out)
     const char *const name = s2_doc_text(source->doc, "/press_name");
     if (name == NULL)
         return s2_doc_refuse(source->doc, "/press_name", source->diag, "press_name must be a text");
+    const bool decodes = strncmp(name, "decoding_", 9) == 0 || strncmp(name, "cam_", 4) == 0;
     if (s2_doc_has(source->doc, "/compression_ratio"))
         S2_TRY(s2_doc_num(source->doc, "/compression_ratio", 0, 0.999999, &ratio, source->diag));
-    s2_status status = strncmp(name, "decoding_", 9) == 0 ? decoding_body(source, name + 9, &body)
-                                                          : prompt_body(source, name, ratio, &body);
+    else if (!decodes && strcmp(name, "no_press") != 0 && strcmp(name, "think") != 0)
+        s2_note(source->notes, "compression_ratio is not stated; it is taken as %.1f", ratio);
+    if (strcmp(name, "pyramidkv") == 0)
+        return import_pyramid(source, ratio, out);
+    s2_status status =
+        decodes
+            ? decoding_body(source,
+                            strncmp(name, "decoding_", 9) == 0 ? name + 9 : unmerged(source, "cam_", name),
+                            &body)
+            : prompt_body(source, unmerged(source, "merging_", name), ratio, &body);
     if (status == S2_OK)
         status = s2_budget_begin(source, 64, NULL, &text);
     s2_buf_printf(&text, "prefill layers all: dense\ndecode layers all: %s\n", s2_part_of(&text, &body));
