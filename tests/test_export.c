@@ -945,7 +945,34 @@ static void budgets_of_eviction_methods_are_kept(void **state)
          "", "dsa", "topk 2048"},
         {"kernel_size=32, kernel_stride=16, block_size=64, topk=16, init_blocks=1, local_blocks=2, "
          "window_size=512",
-         "", "nsa", "pages 13 page 64"},
+         "", "nsa", "local 513t | sink 1 | local 2 | pages 13 page 64"},
+        {"kernel_size=32, kernel_stride=16, block_size=64, topk=16, window_size=512", "", "nsa",
+         "local 513t | sink 1 | local 2 | pages 13 page 64"},
+        {"{\"model_type\": \"nsa\", \"num_hidden_layers\": 24, \"num_heads\": 64, \"num_kv_heads\": 4, "
+         "\"head_dim\": 64, \"block_size\": 64, \"block_counts\": 16, \"window_size\": 512}",
+         "", "nsa",
+         "heads 64\nkv-heads 4\nhead-dim 64\nlayers all: local 512t | sink 1 | local 2 | pages 13 page 64"},
+        {"{\"num_heads\": 64, \"num_kv_heads\": 4, \"block_size\": 64, \"block_counts\": 3, \"window_size\": "
+         "0}",
+         "", "nsa", "layers all: sink 1 | local 2\n"},
+        {"{\"dim_head\": 64, \"heads\": 8, \"kv_heads\": 2, \"sliding_window_size\": 32, \"causal\": true, "
+         "\"selection_block_size\": 16, \"num_selected_blocks\": 4}",
+         "", "nsa",
+         "heads 8\nkv-heads 2\nhead-dim 64\nblock 16\nlayers all: local 33t | local 1 | pages 4 page 16"},
+        {"{\"sparse_attention_config\": {\"algorithm\": \"minimax_m3\"}}", "", "dsa",
+         "pages 15 page 128 | local 1"},
+        {"{\"sparse_attention_config\": {\"algorithm\": \"minimax_m3\", \"sparse_topk_blocks\": 8, "
+         "\"sparse_init_blocks\": 2, \"sparse_local_blocks\": 3}}",
+         "", "dsa", "pages 3 page 128 | sink 2 | local 3"},
+        {"{\"sparse_attention_config\": {\"sparse_topk_blocks\": 1}}", "", "dsa", "layers all: local 1\n"},
+        {"{\"algorithm\": \"deepseek_dsa\", \"top_k\": 1024}", "", "dsa", "topk 1024"},
+        {"{\"host_to_device_ratio\": 10}", "", "dsa", "topk 2048"},
+        {"press_name: cam_knorm\ntarget_size: 1024\ncompression_interval: 128\n", "", "kvpress",
+         "decode: heavy 1024 | local 128t"},
+        {"press_name: merging_kvzap_mlp\ncompression_ratio: 0.75\n", "len=4k", "kvpress",
+         "heavy 1023 | local 1t"},
+        {"press_name: pyramidkv\ncompression_ratio: 0.3\n", "layers=8 len=1000", "kvpress",
+         "decode layers 7: heavy 400 | local 64t"},
         {"{\"sparse_config\": {\"kernel_size\": 32, \"kernel_stride\": 16, \"init_blocks\": 1, "
          "\"block_size\": 64, "
          "\"window_size\": 2048, \"topk\": 64}}",
