@@ -186,9 +186,17 @@ def check_heads(pattern: Pattern, q: View, k: View, v: View) -> None:
 
 def _begins(values: Sequence[int], name: str, total: int) -> tuple[int, ...]:
     begins = tuple(_lib.integers(values, name, 0, total))
-    if len(begins) < 2 or begins[0] != 0 or begins[-1] != total or any(a >= b for a, b in zip(begins, begins[1:])):
+    if len(begins) < 2 or begins[0] != 0 or begins[-1] != total or any(a > b for a, b in zip(begins, begins[1:])):
         raise ArgumentError(f"{name}: {begins} does not ascend from 0 to {total}, the tokens that there are")
     return begins
+
+
+def _with_tokens(begins: tuple[int, ...], keys: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Without the sequences that have neither queries nor keys, as batches padded to a number of sequences have them: there is nothing to compute."""
+    kept = [0, *(at for at in range(1, len(begins)) if begins[at] > begins[at - 1] or keys[at] > keys[at - 1])]
+    if any(begins[at] == begins[before] for before, at in zip(kept, kept[1:])):
+        raise ArgumentError("cu_seqlens_q: a sequence has keys and no query; leave it out, or its keys")
+    return tuple(begins[at] for at in kept), tuple(keys[at] for at in kept)
 
 
 def _lengths(q: View, k: View, begins_q: Optional[Sequence[int]], begins_k: Optional[Sequence[int]]) -> Lengths:
@@ -199,6 +207,7 @@ def _lengths(q: View, k: View, begins_q: Optional[Sequence[int]], begins_k: Opti
         keys = _begins([0, k.shape[1]] if begins_k is None else begins_k, "cu_seqlens_k", k.shape[1])
         if len(begins) != len(keys):
             raise ArgumentError(f"cu_seqlens_k: {len(keys) - 1} sequences, and cu_seqlens_q has {len(begins) - 1}")
+        begins, keys = _with_tokens(begins, keys)
         lengths: Lengths = {"q_tok": tuple(b - a for a, b in zip(begins, begins[1:])),
                    "k_tok": tuple(b - a for a, b in zip(keys, keys[1:])), "q_begin": begins, "k_begin": keys}
     elif begins_q is not None or begins_k is not None:
@@ -336,7 +345,7 @@ def attention(q: Any, k: Any, v: Any, pattern: Pattern, layer: int = 0, *, scale
 
     q is (batch, heads, tokens, d), k and v (batch, KV heads, tokens, d); queries are the last positions of the keys. Any
     strides will do, with d contiguous: nothing is copied. Without the batch, sequences lie one after the other and begin where
-    cu_seqlens_q and cu_seqlens_k say, from 0 to the number of tokens. NumPy arrays are computed on the CPU; torch tensors where
+    cu_seqlens_q and cu_seqlens_k say, from 0 to the number of tokens; some may have no tokens at all. NumPy arrays are computed on the CPU; torch tensors where
     they are, with gradients, by the operator s2::attention. deterministic=False lets gradients take a kernel that is faster in long
     contexts and gives other bits each time. With softcap a score is softcap * tanh(score / softcap); sinks, float32 of one number a
     head, are logits that the softmax's denominator has besides the keys', and that no value belongs to.
@@ -406,6 +415,8 @@ def listed_forward(q: Any, k: Any, v: Any, pattern: Pattern, counts: Any, blocks
     """block_attention's o and lse."""
     call = Call(q, k, v, pattern, layer, scale, "prefill", cu_seqlens_q, cu_seqlens_k, True, softcap, sinks)
     call.lists = Lists(q, counts, blocks, query_block)
+    if cu_seqlens_q is not None and len(cu_seqlens_q) - 1 != len(call.lengths["q_tok"]):
+        raise ArgumentError("cu_seqlens_q: a sequence has no tokens; lists of blocks are of sequences that have")
     if call.lists.counts.shape[0] != len(call.lengths["q_tok"]):
         raise ArgumentError(f"counts: {call.lists.counts.shape[0]} sequences, and q has {len(call.lengths['q_tok'])}")
     o, lse = empty(q, call.q.shape, call.q.dtype), empty(q, call.q.shape[:-1], "float32")

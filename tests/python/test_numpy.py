@@ -531,6 +531,11 @@ class Attention(unittest.TestCase):
         pattern = s2.Pattern(SHARDS)
         q, k, v = (one[0] for one in draw(pattern, 1, 100))
         got = s2.attention(q, k, v, pattern, cu_seqlens_q=[0, 30, 31, 100])
+        padded = [0, 0, 30, 30, 30, 31, 100, 100]  # sequences without tokens change nothing
+        self.assertTrue(numpy.array_equal(s2.attention(q, k, v, pattern, cu_seqlens_q=padded, cu_seqlens_k=padded), got))
+        gradients = (s2.attention_backward(got, q, k, v, *s2.attention(q, k, v, pattern, cu_seqlens_q=begins, return_lse=True), pattern, cu_seqlens_q=begins)
+                     for begins in ([0, 30, 31, 100], padded))
+        self.assertTrue(all(map(numpy.array_equal, *gradients)))
         for begin, end in ((0, 30), (30, 31), (31, 100)):
             one = [numpy.ascontiguousarray(x[None, :, begin:end]) for x in (q, k, v)]
             self.assertLess(abs(got[:, begin:end] - s2.attention(*one, pattern)[0]).max(), 1e-6)
@@ -570,6 +575,10 @@ class Attention(unittest.TestCase):
             "q: its data": lambda: s2.attention(q[..., 1:9], k[..., 1:9], v[..., 1:9], pattern),
             "cu_seqlens_q: only": lambda: s2.attention(q, k, v, pattern, cu_seqlens_q=[0, 32]),
             "cu_seqlens_q": lambda: s2.attention(q[0], k[0], v[0], pattern, cu_seqlens_q=[0, 40]),
+            "cu_seqlens_q: a sequence has keys": lambda: s2.attention(q[0][:, :20], k[0], v[0], pattern, cu_seqlens_q=[0, 20, 20], cu_seqlens_k=[0, 20, 32]),
+            "cu_seqlens_q: (0, 20, 10": lambda: s2.attention(q[0], k[0], v[0], pattern, cu_seqlens_q=[0, 20, 10, 32]),
+            "k: fewer": lambda: s2.attention(q[0], k[0][:, :20], v[0][:, :20], pattern, cu_seqlens_q=[0, 20, 32], cu_seqlens_k=[0, 20, 20]),
+            "q: ": lambda: s2.attention(q[0][:, :0], k[0][:, :0], v[0][:, :0], pattern, cu_seqlens_q=[0, 0]),
             "gpu": lambda: s2.Pattern(SHARDS).simulate(64, gpu="h2000"), "length": lambda: pattern.check(length=0),
             "source": lambda: s2.Pattern(7), "format": lambda: s2.Pattern(SHARDS, format=7), "properties": lambda: pattern.check(["rows"]),
         }.items():
