@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""What `s2 sim` says of weights, memory, caches, links, ranks, stages, replicas and mixes of requests, worked out anew from
-docs/simulator.md for models, designs and machines drawn at random: a config of a size of its own, a pattern, a GPU, options.
+"""What `s2 sim` says of weights, memory, caches, links, ranks, stages, replicas, times around attention, hybrids, latent attention,
+known methods and mixes of requests, worked out anew from docs/simulator.md for models, designs and machines drawn at random: a
+config of a size of its own, a pattern, a GPU, options.
 usage: tests/oracle.py DIR_OF_PROGRAMS   S2_SEED, S2_CASES   last line: N held, N did not"""
 import json
 import math
@@ -810,6 +811,19 @@ class Case:
             self.near("GPUs", answer["machine"]["gpus"], gpus)
 
 
+MICROSECONDS = {"ns": 1e-3, "us": 1, "ms": 1e3, "s": 1e6, "min": 6e7, "h": 3.6e9}
+
+
+def check_page_times(case, page):
+    """The lines of dense attention and of the whole step say the times of JSON, and its ratio or none."""
+    for line, of in ((r"\n +dense ([^\n]*)", case.answer), (r"\n  end to end +([^\n]*)", case.answer["end_to_end"])):
+        said = re.search(line, page)[1]
+        ratio = re.search(r"([\d.]+) times as long", said)
+        case.true(f"a ratio of {of['speed_up']}: {said}", (ratio is None) == (of["speed_up"] is None) and (ratio is None or abs(float(ratio[1]) - of["speed_up"]) <= 0.006 * of["speed_up"]))
+        for us in (float(number) * MICROSECONDS[unit] for number, unit in re.findall(r"([\d.]+) (ns|us|ms|s|min|h)\b", said)):
+            case.true(f"times of {of['time_us']} and {of['dense_time_us']}: {said}", any(abs(us - own) <= 0.006 * own for own in (of["time_us"], of["dense_time_us"])))
+
+
 UNITS = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 
 
@@ -822,6 +836,7 @@ def said_bytes(pattern, page):
 def check_page(case):
     """The page says of memory and links what JSON says."""
     answer, page = case.answer, run("sim", *case.words())[1]
+    check_page_times(case, page)
     if case.phase == "train":
         parts = {part["name"]: part.get("sent_bytes", 0) for part in answer["parts"]}
         for name, said in (("all-reduce", "in all-reduces"), ("between stages", "between stages"), ("gather, scatter", "to gather weights")):
@@ -1071,6 +1086,46 @@ def check_hybrid(rng, nth):
     near(f"{name}: parts add up", sum(parts.values()), answer["end_to_end"]["time_us"], 4)
 
 
+# ---- latent attention
+
+def check_latent(rng, nth):
+    """Weights, cache, projections and operations of DeepSeek-V3 of a size of its own."""
+    h, heads, rank, rope, nope, out, ranks = 64 * rng.randint(4, 30), rng.choice([4, 8, 16]), rng.choice([256, 512]), rng.choice([32, 64]), rng.choice([64, 128]), rng.choice([64, 128]), rng.choice([0, 384, 768])
+    layers, experts, picks, expert, shared, first = rng.choice([2, 3, 5]), rng.choice([4, 8, 16]), rng.choice([1, 2, 4]), 64 * rng.randint(1, 8), rng.choice([0, 1, 2]), rng.choice([0, 1])
+    inner, words, tied, phase = 64 * rng.randint(2, 20), 8 * rng.randint(100, 2000), rng.random() < 0.3, rng.choice(["prefill", "decode"])
+    config = {"model_type": "deepseek_v3", "hidden_size": h, "intermediate_size": inner, "num_hidden_layers": layers, "num_attention_heads": heads, "num_key_value_heads": heads, "kv_lora_rank": rank,
+              "q_lora_rank": ranks or None, "qk_rope_head_dim": rope, "qk_nope_head_dim": nope, "v_head_dim": out, "n_routed_experts": experts, "num_experts_per_tok": picks, "moe_intermediate_size": expert,
+              "n_shared_experts": shared, "first_k_dense_replace": first, "moe_layer_freq": 1, "vocab_size": words, "tie_word_embeddings": tied, "hidden_act": "silu", "n_group": 1, "topk_group": 1}
+    path = os.path.join(folder, f"latent{nth}.json")
+    with open(path, "w") as file:
+        json.dump(config, file)
+    m, batch, n, size = Machine(rng.choice([1, 2, 4]), rng.choice([1, 2]), ep=rng.choice([1, 2])), rng.choice([1, 4]), rng.choice([1000, 4096]), rng.choice([1, 2])
+    asked = [path, "--model", path, "--phase", phase, "--len", n, "--batch", batch, "--kv-dtype", "bf16" if size == 2 else "e4m3", *m.words(), "--bounds"]
+    code, said, error = run("sim", *asked, "--json")
+    name = f"latent {config} {' '.join(map(str, asked[3:]))}"
+    hold(code == 0, f"{name}: ends with {code}, {error}")
+    if code:
+        return
+    answer, gpu = json.loads(said), Gpu("h200")
+    stages = [range(layers * at // m.pp, layers * (at + 1) // m.pp) for at in range(m.pp)]
+    projections = h * (ranks + rank + rope) + ((ranks or h) * heads * (nope + rope) + rank * heads * (nope + out) + heads * out * h) / m.tp
+
+    def weights(stage):
+        own = sum(projections + 3 * h * (inner if at < first else expert * (experts / m.ep + shared)) / m.tp for at in stages[stage])
+        ends = (stage == 0) + (stage == m.pp - 1)
+        return own + words * h / m.tp * (1 if ends == 2 and tied else ends)
+    token = (rank + rope) * size * -(-n // 16) * 16 * batch
+    near(f"{name}: weights", answer["fit"]["weight_bytes"], 2 * max(map(weights, range(m.pp))))
+    near(f"{name}: cache of a GPU", answer["tiers"]["hbm"] + answer["tiers"]["host"], token * max(map(len, stages)))
+    near(f"{name}: cache of all", answer["kv"]["dense"], token * layers * m.tp, 9)
+    pairs, flop = (n * (n + 1) // 2, 2 * (nope + rope + out)) if phase == "prefill" else (n, 2 * (2 * rank + rope))
+    near(f"{name}: operations", answer["flop"]["useful"], pairs * flop * heads * layers * batch, 9)
+    if m.pp == 1:
+        own, tokens = projections * layers, batch * (n if phase == "prefill" else 1)
+        us = max(2 * own * tokens / gpu.flops["bf16"] * 1e6, 2 * own / gpu.bytes_us, gpu.launch_us * layers * (5 if ranks else 4))
+        near(f"{name}: projections", {part["name"]: part["time_us"] for part in answer["parts"]}["projections"], us, 4)
+
+
 def check_compare(rng, nth):
     """The known methods: those with a pattern are as that pattern alone, a tiered cache is a dense one's newest tokens, and a linear state has a size."""
     case = Case(rng, 40000 + nth, rng.choice(["prefill", "decode", "decode"]))
@@ -1174,6 +1229,8 @@ with tempfile.TemporaryDirectory() as folder:
             check_requests(rng, nth)
         if nth % 25 == 4:
             check_arrivals(rng, nth)
+        if nth % 5 == 1:
+            check_latent(rng, nth)
         if nth % 10 == 6:
             check_compare(rng, nth)
         if nth % 5 == 3:
