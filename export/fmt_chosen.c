@@ -71,16 +71,21 @@ static s2_status read_infllm(const s2_source *source, chosen *out)
     return S2_OK;
 }
 
-/* The query's own chunk is the first chosen one. */
+/* The query's own chunk is the first chosen one. Alone, it makes the fast code take plain attention. */
 static s2_status read_moba(const s2_source *source, chosen *out)
 {
     int64_t chunk_tok, n_chosen;
     S2_TRY(s2_budget_read(source, S2_PATHS("/moba_chunk_size"), 1, S2_LIMIT_CONTEXT_TOK, 4096, &chunk_tok));
     S2_TRY(s2_budget_read(source, S2_PATHS("/moba_topk"), 1, 1 << 16, 12, &n_chosen));
-    s2_buf_printf(&out->prefill, "chunk %lldt", (long long)chunk_tok);
     if (n_chosen > 1)
-        s2_buf_printf(&out->prefill, " | pages %lld page %lld", (long long)(n_chosen - 1),
-                      (long long)chunk_tok);
+        s2_buf_printf(&out->prefill, "chunk %lldt | pages %lld page %lld", (long long)chunk_tok,
+                      (long long)(n_chosen - 1), (long long)chunk_tok);
+    else
+        s2_buf_puts(&out->prefill, "dense");
+    if (n_chosen == 1)
+        s2_note(source->notes,
+                "moba_topk 1: the efficient code and flash-linear-attention then read every earlier "
+                "key; the naive one reads the query's chunk alone");
     s2_buf_puts(&out->decode, "dense");
     s2_note(source->notes,
             "MoBA: only prefill is sparse; layers that a model keeps dense are its code's matter");

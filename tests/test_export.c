@@ -978,7 +978,7 @@ static void budgets_of_eviction_methods_are_kept(void **state)
          "\"window_size\": 2048, \"topk\": 64}}",
          "", "chosen", "local 32 | sink 1 | pages 63 page 64"},
         {"--moba-chunk-size 4096 --moba-topk 12", "", "chosen", "prefill: chunk 64 | pages 11 page 4096"},
-        {"--moba-chunk-size 4096 --moba-topk 1", "", "chosen", "prefill: chunk 64\n"},
+        {"--moba-chunk-size 4096 --moba-topk 1", "", "chosen", "layers all: dense\n"},
         {"seerattn_gate_block_size: 64\nseerattn_token_budget: 4096\nseerattn_start_layer: 2\n", "", "chosen",
          "decode layers 2-31: local 1 | pages 64 page 64"},
         {"seerattn_gate_block_size: 64\nseerattn_sparsity_method: nz_ratio\nseerattn_nz_ratio: 0.75\n",
