@@ -3,7 +3,9 @@
 #include <math.h>
 
 #include "pattern/spec.h"
+#include "sim/net.h"
 #include "sim/price.h"
+#include "sim/share.h"
 
 _Static_assert((int)S2_API_F32 == (int)S2_F32 && (int)S2_API_BF16 == (int)S2_BF16 &&
                    (int)S2_API_F16 == (int)S2_F16,
@@ -55,6 +57,17 @@ static s2_status look_up(const s2_api_price_options *in, tables *t, s2_diag *dia
     return S2_OK;
 }
 
+/* Arguments that do not go with the pattern, by their names; those who price it name none. */
+static s2_status check_pattern(const s2_pattern *pattern, const s2_sim_options *options, s2_diag *diag)
+{
+    if (options->net != NULL)
+        S2_TRY(s2_answer_names("ranks", s2_net_check_mixers(options->net, options->n_ranks, diag), diag));
+    S2_TRY(s2_answer_names("ranks", s2_share_check(pattern, options->n_ranks, diag), diag));
+    if (options->net == NULL || s2_net_check_shape(options->net, pattern, diag) != S2_EINVAL)
+        return S2_OK;
+    return s2_answer_names("net", S2_EINVAL, diag);
+}
+
 static s2_api_error_is error_of(const s2_sim *sim)
 {
     return !s2_sim_error_known(sim) ? S2_API_ERROR_UNKNOWN
@@ -100,6 +113,8 @@ int s2_api_pattern_price(const s2_api_pattern *pattern, const s2_api_price_optio
     s2_status status = t != NULL ? look_up(&in, t, &diag) : S2_ENOMEM;
     if (status == S2_OK)
         s2_sim_take_net(&pattern->pattern, &t->net, &t->options);
+    if (status == S2_OK)
+        status = check_pattern(&pattern->pattern, &t->options, &diag);
     if (status == S2_OK)
         status = s2_price(&arena, &pattern->pattern, &t->options, S2_PRICE_WHOLE, &t->sim, &diag);
     const s2_api_price found = status == S2_OK ? put(&t->sim) : (s2_api_price){0};

@@ -383,7 +383,8 @@ class Shares(unittest.TestCase):
         for name, call in {"ranks": lambda: pattern.share(3, 0), "rank": lambda: pattern.share(2, 2), "layers": lambda: pattern.share(2, 0, layers=(0, 9)),
                            "order": lambda: pattern.share(2, 0, [[0] * pattern.kv_heads] * pattern.layers), "deal": lambda: pattern.share(2, 0, [[0]]),
                            "ranks: ": lambda: pattern.deal(7, 64),
-                           "ranks: 3 GPUs cannot share 4 heads": lambda: pattern.share(3, 0), "ranks:3: the number of GPUs": lambda: pattern.check("rows,ranks:2,ranks:3"),
+                           "ranks: 3 GPUs cannot share 4 heads": lambda: pattern.share(3, 0), "ranks: 3 GPUs": lambda: pattern.simulate(64, ranks=3),
+                           "model: model llama-3.1-8b has": lambda: pattern.simulate(64, model="llama-3.1-8b"), "ranks:3: the number of GPUs": lambda: pattern.check("rows,ranks:2,ranks:3"),
                            "has copies of them": lambda: pattern.deal(2 * pattern.kv_heads, 64)}.items():
             with self.subTest(name), self.assertRaisesRegex(s2.ArgumentError, name):
                 call()
