@@ -176,7 +176,7 @@ campaign-moving: $(B)/s2
 ## campaign-places: pipes, sockets, devices, folders, links in circles and odd names wherever a command takes a path (WORD=--db: only those)
 campaign-places: $(B)/s2 $(B)/s2check $(B)/s2cert
 	python3 tests/places.py $(B) 12 $(WORD)
-## campaign-oracle: what s2 sim says of weights, memory, caches, links, ranks, stages, training and mixes of requests, worked out anew for models, designs and machines drawn at random (N=5000, S2_SEED=N)
+## campaign-oracle: what s2 sim says of weights, memory, caches, links, ranks, stages, training, times around attention, hybrids, known methods and mixes of requests, worked out anew for models, designs and machines drawn at random (N=5000, S2_SEED=N)
 campaign-oracle: $(B)/s2
 	S2_CASES=$(or $(N),5000) python3 tests/oracle.py $(B)
 ## campaign-python: everything that is public in the package, called with anything, NumPy and torch (MINUTES=60 of each, S2_SEED=N; S2_PYTHON=FILE: with torch)
