@@ -46,8 +46,9 @@ def library():
     """libs2, built where it is not; S2_WHEEL_LIBRARY names one that is. Beside it lies what was compiled for Python, where there is Python.h."""
     if os.environ.get("S2_WHEEL_LIBRARY"):
         return pathlib.Path(os.environ["S2_WHEEL_LIBRARY"])
-    if shutil.which("make") is None:
-        raise SystemExit("libs2 is built with make and gcc, and make is not here; a wheel installs without them")
+    for tool in ("make", os.environ.get("CC", "gcc").split()[0]):
+        if shutil.which(tool) is None:
+            raise SystemExit(f"libs2 is built with make and gcc, and {tool} is not here; a wheel installs without them")
     subprocess.run(["make", "-s", f"-j{os.cpu_count()}", "wheel-parts", f"PYTHON={sys.executable}"], cwd=TOP, check=True, stdout=sys.stderr)
     where = subprocess.run(["make", "-s", "library-path"], cwd=TOP, check=True, capture_output=True, text=True).stdout
     return TOP / where.strip()

@@ -32,6 +32,13 @@ done
 mkdir "$away/packed" "$away/anew" && python3 "$root/python/backend.py" "$away/packed" sdist >/dev/null && tar xzf "$away"/packed/*.gz -C "$away/packed" &&
     make -n -s -C "$away"/packed/*/tree wheel-parts CUDA=0 >/dev/null && python3 "$away"/packed/*/backend.py "$away/anew" sdist >/dev/null &&
     cmp "$away"/packed/*.gz "$away"/anew/*.gz || { echo "the archive of sources is not whole"; exit 1; }
+# Where there is no compiler, the build says so.
+builder=$(python3 -c 'import sys; print(sys.executable)')
+mkdir "$away/tools" && ln -s "$(command -v make)" "$away/tools/make"
+for lacking in make:/nowhere gcc:"$away/tools"; do
+    env -u S2_WHEEL_LIBRARY -u CC PATH="${lacking#*:}" "$builder" "$root/python/backend.py" "$away/anew" 2>&1 | grep -q "${lacking%%:*} is not here" ||
+        { echo "a build without ${lacking%%:*} does not say what is missing"; exit 1; }
+done
 # What pip would do with a wheel that is pure files; a Debian python3 has no pip.
 "$python" -m zipfile -e "$(ls -t "$wheels"/*.whl | head -1)" "$away/site" || exit 1
 cd "$away" || exit 2
