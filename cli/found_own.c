@@ -22,7 +22,7 @@ static s2_exit refuse(s2_cli *cli, const char *model, const char *why)
 /* A space gives every layer that reads keys the KV heads of the shape: other attention would be another model's. */
 static s2_exit refuse_other_attention(s2_cli *cli, const s2_pattern *own, const char *model)
 {
-    bool reads = false, alike = true;
+    bool alike = true;
     if (s2_pattern_is_latent(own)) {
         (void)refuse(cli, model,
                      "its attention is latent: all heads read one vector a token, and a search gives each KV "
@@ -32,12 +32,11 @@ static s2_exit refuse_other_attention(s2_cli *cli, const s2_pattern *own, const 
     for (int32_t layer = 0; layer < own->n_layers; layer++) {
         if (s2_pattern_is_state_layer(own, layer))
             continue;
-        reads = true;
         alike = alike && s2_pattern_kv_layer(own, layer) == layer &&
                 s2_pattern_kv_heads(own, layer) == own->n_kv_heads &&
                 s2_pattern_head_dim(own, layer) == own->head_dim;
     }
-    if (!reads)
+    if (!s2_pattern_has_attention(own))
         return refuse(cli, model,
                       "all of its layers keep a state and read no keys: there is no attention to search");
     if (!alike)

@@ -122,12 +122,10 @@ static void divide(s2_readers *out, double n_layers)
 static void choose_layers(counter *c)
 {
     const s2_pattern *const p = c->stack->pattern;
-    int32_t n_states = 0;
-    for (int32_t layer = 0; layer < p->n_layers; layer++)
-        n_states += s2_pattern_is_state_layer(p, layer);
+    const bool any_reads = s2_pattern_has_attention(p);
     for (int32_t layer = p->n_layers - 1; layer >= 0; layer--) {
         const int32_t kind = c->stack->kind_of[layer];
-        if (n_states < p->n_layers && s2_pattern_is_state_layer(p, layer))
+        if (any_reads && s2_pattern_is_state_layer(p, layer))
             continue;
         c->n_alike[kind]++;
         c->first[kind] = layer;

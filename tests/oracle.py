@@ -499,6 +499,16 @@ class Case:
         stages = (self.answer.get("machine") or {}).get("stages")
         return stages["slowest_stage"] if stages else 0
 
+    def earlier_sent(self, layer, rank, cut):
+        """Slots that each part of a contiguous cut sends to later ones, and that it is sent by earlier ones, of one share of the heads."""
+        sent, come = [0] * (len(cut) - 1), [0] * (len(cut) - 1)
+        for to in range(1, len(cut) - 1):
+            parts = [self.kept_of_earlier(layer, rank, cut[to], cut[at]) for at in range(to + 1)]
+            for of in range(to):
+                sent[of] += parts[of + 1] - parts[of]
+                come[to] += parts[of + 1] - parts[of]
+        return sent, come
+
     def kept_of_earlier(self, layer, rank, begin, until):
         """Keys of the tokens before `until` that a cache of a GPU's heads holds after `begin` tokens: as many, over its KV heads."""
         kept, rules = 0, self.design.layer_rules(layer)
@@ -520,12 +530,7 @@ class Case:
                 continue
             most = 0
             for rank in range(m.tp):
-                sent, come = [0] * m.cp, [0] * m.cp
-                for to in range(1, m.cp):
-                    parts = [self.kept_of_earlier(layer, rank, cut[to], cut[at]) for at in range(to + 1)]
-                    for of in range(to):
-                        sent[of] += parts[of + 1] - parts[of]
-                        come[to] += parts[of + 1] - parts[of]
+                sent, come = self.earlier_sent(layer, rank, cut)
                 most = max([most] + [forward * a + (rounds - forward) * b for a, b in zip(sent, come)])
             out += most * slot
         return out
@@ -731,12 +736,7 @@ class Case:
             return [(m.cp - 1) / m.cp * n * self.kv_width() / 2 / self.model.dim * slot] * m.cp
         sent, come = [0] * m.cp, [0] * m.cp
         for rank in range(m.tp):
-            gone, got = [0] * m.cp, [0] * m.cp
-            for to in range(1, m.cp):
-                parts = [self.kept_of_earlier(layer, rank, cut[to], cut[at]) for at in range(to + 1)]
-                for of in range(to):
-                    gone[of] += parts[of + 1] - parts[of]
-                    got[to] += parts[of + 1] - parts[of]
+            gone, got = self.earlier_sent(layer, rank, cut)
             sent, come = [max(a, b) for a, b in zip(sent, gone)], [max(a, b) for a, b in zip(come, got)]
         return [max(a, b) * slot for a, b in zip(sent, come)]
 

@@ -2105,6 +2105,26 @@ static void no_generation_reads_more_than_it_loads(void **state)
     s2_arena_release(&arena);
 }
 
+static int32_t place_of_sm90(const s2_time_model *model)
+{
+    int32_t k = 0;
+    while (strcmp(model->kernels[k].name, "sm90") != 0)
+        k++;
+    return k;
+}
+
+/* A forward of 32768 tokens by sm90, without its pattern. */
+static s2_row row_of_sm90(int32_t tile_tok)
+{
+    return (s2_row){
+        .point = {.pass = S2_PASS_FORWARD, .q_tok = 32768, .k_tok = 32768, .batch = 1, .dtype = S2_BF16},
+        .kernel = "sm90",
+        .tile_tok = tile_tok,
+        .key_tok = 64,
+        .pack_heads = 2,
+        .section_bytes = 1 << 24};
+}
+
 /*
  * An item that is stored under the steps of the next one frees its slot late: the longer chain costs items of a few
  * steps, of one head twice as much, none of many steps, and at a low clock as much time as at a high one.
@@ -2114,9 +2134,7 @@ static void items_of_a_few_steps_wait_for_a_slot(void **state)
     (void)state;
     s2_arena arena = {0};
     s2_time_model with = h200_model(), without = h200_model();
-    int32_t k = 0;
-    while (strcmp(with.kernels[k].name, "sm90") != 0)
-        k++;
+    const int32_t k = place_of_sm90(&with);
     with.kernels[k].behind = 20000;
     without.kernels[k].behind = 0;
     const struct {
@@ -2128,13 +2146,7 @@ static void items_of_a_few_steps_wait_for_a_slot(void **state)
                  {"heads 16; kv-heads 16; head-dim 64; block 64; all: local 64", 128}};
     double more[4], slow[4];
     for (int32_t c = 0; c < 4; c++) {
-        s2_row row = {
-            .point = {.pass = S2_PASS_FORWARD, .q_tok = 32768, .k_tok = 32768, .batch = 1, .dtype = S2_BF16},
-            .kernel = "sm90",
-            .tile_tok = cases[c].tile_tok,
-            .key_tok = 64,
-            .pack_heads = 2,
-            .section_bytes = 1 << 24};
+        s2_row row = row_of_sm90(cases[c].tile_tok);
         s2_kernel_load load;
         s2_forecast a, b;
         snprintf(row.point.pattern, sizeof row.point.pattern, "%s", cases[c].pattern);
@@ -2157,20 +2169,12 @@ static void blocks_that_an_item_begins_with_cost_each(void **state)
     (void)state;
     s2_arena arena = {0};
     s2_time_model with = h200_model(), without = h200_model();
-    int32_t k = 0;
-    while (strcmp(with.kernels[k].name, "sm90") != 0)
-        k++;
+    const int32_t k = place_of_sm90(&with);
     with.kernels[k].first = without.kernels[k].first + 10000;
     static const int32_t blocks[] = {16, 32, 64};
     double more[3];
     for (int32_t b = 0; b < 3; b++) {
-        s2_row row = {
-            .point = {.pass = S2_PASS_FORWARD, .q_tok = 32768, .k_tok = 32768, .batch = 1, .dtype = S2_BF16},
-            .kernel = "sm90",
-            .tile_tok = 64,
-            .key_tok = 64,
-            .pack_heads = 2,
-            .section_bytes = 1 << 24};
+        s2_row row = row_of_sm90(64);
         s2_kernel_load load;
         s2_forecast slow, fast;
         snprintf(row.point.pattern, sizeof row.point.pattern,
