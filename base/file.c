@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <time.h>
@@ -14,7 +15,13 @@
 
 #include "base/clock.h"
 
-enum { PIPE_WAIT_MS = 10000, PARTNER_WAIT_MS = 1000, RETRY_MS = 10, FIRST_BYTES = 1 << 16 };
+enum {
+    PIPE_WAIT_MS = 10000,
+    PARTNER_WAIT_MS = 1000,
+    RETRY_MS = 10,
+    DRAFT_WAIT_MS = 2000,
+    FIRST_BYTES = 1 << 16
+};
 enum { RECENT_S = 2, MOST_READINGS = 5 };
 
 static s2_status io_error(int error)
@@ -174,6 +181,7 @@ const char *s2_file_why(int errnum)
     case ENODEV: return "a socket, or a device that is not there";
     case EMEDIUMTYPE: return "the kernel makes it up as it is read: it is no file of a user";
     case ENXIO: return "nobody reads this pipe";
+    case EALREADY: return "another process writes it";
     default: return strerror(errnum);
     }
 }
@@ -236,16 +244,56 @@ static int open_unnamed(const char *target)
     return open(dir, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
 }
 
+static bool has_name(int fd, const char *path)
+{
+    struct stat opened, named;
+    return fstat(fd, &opened) == 0 && lstat(path, &named) == 0 && opened.st_dev == named.st_dev &&
+           opened.st_ino == named.st_ino;
+}
+
+/*
+ * Takes away the name of a draft that nobody has locked: a killed process left it. One that is being written is waited
+ * for. Where the file system has no locks every draft counts as left: its writer then finds its name gone, and says so.
+ */
+static bool clear_draft(const char *beside, int64_t deadline_ms)
+{
+    const int fd = open(beside, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+    if (fd < 0)
+        return errno == ENOENT;
+    bool busy;
+    while ((busy = flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) && s2_steady_ms() < deadline_ms)
+        nanosleep(&(struct timespec){0, 1000000}, NULL);
+    const bool gone = !busy && (!has_name(fd, beside) || unlink(beside) == 0);
+    const int error = busy ? EALREADY : errno;
+    close(fd);
+    errno = error;
+    return gone;
+}
+
+static int open_named(const char *beside)
+{
+    const int64_t deadline_ms = s2_steady_ms() + DRAFT_WAIT_MS;
+    for (;;) {
+        const int fd = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (fd < 0 && (errno != EEXIST || !clear_draft(beside, deadline_ms)))
+            return -1;
+        const bool locked = fd >= 0 && (flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK);
+        if (locked && has_name(fd, beside))
+            return fd;
+        if (fd >= 0)
+            close(fd); /* somebody took it for a left one before it was locked */
+    }
+}
+
 static s2_status open_beside(s2_output *out, const char *path, const struct stat *old)
 {
     S2_TRY(s2_link_follow(path, out->target));
-    if (snprintf(out->beside, sizeof out->beside, "%s.tmp%ld", out->target, (long)getpid()) >=
-        (int)sizeof out->beside)
+    if (snprintf(out->beside, sizeof out->beside, "%s.s2-tmp", out->target) >= (int)sizeof out->beside)
         return io_error(ENAMETOOLONG);
     int fd = open_unnamed(out->target);
     out->unnamed = fd >= 0;
     if (fd < 0)
-        fd = open(out->beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        fd = open_named(out->beside);
     if (fd < 0)
         return io_error(errno);
     if (old != NULL && fchmod(fd, old->st_mode & 07777) != 0) {
@@ -283,13 +331,16 @@ static int end_of_writing(FILE *file)
     return error;
 }
 
-/* Give a file without a name its temporary one, next to the target. */
+/* Give a file without a name that of its draft, which nothing but the draft of another process may have. */
 static int name_it(s2_output *out)
 {
+    const int64_t deadline_ms = s2_steady_ms() + DRAFT_WAIT_MS;
     char self[32];
     snprintf(self, sizeof self, "/proc/self/fd/%d", fileno(out->file));
-    if (linkat(AT_FDCWD, self, AT_FDCWD, out->beside, AT_SYMLINK_FOLLOW) != 0)
-        return errno;
+    (void)flock(fileno(out->file), LOCK_EX | LOCK_NB);
+    while (linkat(AT_FDCWD, self, AT_FDCWD, out->beside, AT_SYMLINK_FOLLOW) != 0)
+        if (errno != EEXIST || !clear_draft(out->beside, deadline_ms))
+            return errno;
     out->unnamed = false;
     return 0;
 }
@@ -300,12 +351,12 @@ s2_status s2_output_close(s2_output *out, bool whole)
     const bool beside = out->beside[0] != '\0';
     if (beside && error == 0 && whole && out->unnamed)
         error = name_it(out);
-    if (fclose(out->file) != 0 && error == 0)
-        error = errno;
     if (beside && error == 0 && whole && rename(out->beside, out->target) != 0)
         error = errno;
     if (beside && !out->unnamed && (error != 0 || !whole))
         remove(out->beside);
+    if (fclose(out->file) != 0 && error == 0) /* last, as that ends the lock of the draft */
+        error = errno;
     out->file = NULL;
     return error == 0 || !whole ? S2_OK : io_error(error);
 }

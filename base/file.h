@@ -66,13 +66,14 @@ typedef struct s2_output {
     FILE *file;
     char target[S2_PATH_BYTES]; /* links followed */
     char beside[S2_PATH_BYTES +
-                32]; /* its name until it is complete; empty when written to the target directly */
+                32]; /* its draft's name until it is complete; empty when written to the target directly */
     bool unnamed;    /* it gets even that name only at the end, if the file system can do that */
 } s2_output;
 
 /*
- * A regular file is written without a name, or under a temporary name next to the target where the file
- * system cannot do that, and is moved to the target once complete; it keeps the mode of the file it replaces.
+ * A regular file is written without a name, or as TARGET.s2-tmp next to the target where the file system cannot do
+ * that, and is moved to the target once complete; it keeps the mode of the file it replaces. Of two who write one file
+ * at once the second waits a moment (EALREADY); what a killed process left of that name is taken away by the next.
  * Links are followed, even dangling ones. A device, a terminal or a pipe is written directly: renaming over
  * /dev/null would replace the device.
  */

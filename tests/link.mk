@@ -6,8 +6,8 @@ $(B)/tests/test_cli: | $(B)/s2 $(B)/s2check $(B)/s2cert
 $(B)/tests/test_tui_pty: LIBS += -lvterm -lutil
 $(B)/tests/test_tui_pty: $(call obj,tests/console.c) | $(B)/s2
 # These tests stand between the database, or a file, and the disk.
-$(B)/tests/test_power: LIBS += $(patsubst %,-Wl$(comma)--wrap=%,open open64 close write pwrite64 ftruncate64 fsync fdatasync link rename unlink)
-$(B)/tests/test_disk: LIBS += $(patsubst %,-Wl$(comma)--wrap=%,open open64 write pwrite64 ftruncate64 fsync fdatasync link linkat rename mmap64)
+$(B)/tests/test_power: LIBS += $(patsubst %,-Wl$(comma)--wrap=%,open open64 close write pwrite64 ftruncate64 fsync fdatasync link rename renameat2 unlink)
+$(B)/tests/test_disk: LIBS += $(patsubst %,-Wl$(comma)--wrap=%,open open64 write pwrite64 ftruncate64 fsync fdatasync link linkat rename renameat2 mmap64)
 # Every piece of memory is counted, of libraries too.
 $(B)/tests/test_hostile: LIBS += $(patsubst %,-Wl$(comma)--wrap=%,malloc calloc realloc strdup free)
 # The program whose system calls and allocations tests/test_everycall.c lets fail.
@@ -15,7 +15,7 @@ $(B)/tests/faulty: $(call obj,cli/main_s2.c tests/faulty.c) $(B)/libcli.a $(O)/l
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $^ -o $@ $(patsubst %,-Wl$(comma)--wrap=%,main malloc calloc realloc) $(LIBS) $(LIBS_CUDA)
 $(B)/tests/test_everycall: | $(B)/tests/faulty
-$(B)/tests/test_file: LIBS += $(patsubst %,-Wl$(comma)--wrap=%,fsync rename read pread pread64)
+$(B)/tests/test_file: LIBS += $(patsubst %,-Wl$(comma)--wrap=%,fsync rename access read pread pread64)
 $(B)/tests/test_%: $(O)/tests/test_%.c.o $(call obj,$(wildcard tests/gen_*.c)) $(B)/libcli.a $(O)/libs2.a
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(filter %.o,$^) $(filter %.a,$^) -o $@ -lcmocka $(LIBS) $(LIBS_CUDA)

@@ -8,7 +8,9 @@
 #include <fcntl.h>
 #include <glob.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/arith.h"
@@ -20,6 +22,8 @@ int __real_fsync(int fd);
 int __wrap_fsync(int fd);
 int __real_rename(const char *from, const char *to);
 int __wrap_rename(const char *from, const char *to);
+int __real_access(const char *path, int mode);
+int __wrap_access(const char *path, int mode);
 ssize_t __real_read(int fd, void *to, size_t n);
 ssize_t __wrap_read(int fd, void *to, size_t n);
 ssize_t __real_pread(int fd, void *to, size_t n, off_t from);
@@ -31,7 +35,14 @@ static struct {
     char path[96];
     int fail_fsync, fail_rename; /* errno, or 0 */
     bool synced;
+    bool names_all; /* no file can be without a name, as where there is no /proc */
 } at;
+
+int __wrap_access(const char *path, int mode)
+{
+    errno = EACCES;
+    return at.names_all ? -1 : __real_access(path, mode);
+}
 
 int __wrap_fsync(int fd)
 {
@@ -197,6 +208,75 @@ static void a_disk_that_fails_leaves_the_old_one_and_is_said(void **state)
     assert_names(1);
     assert_int_equal(write_text("/dev/full", "text", true), S2_EIO);
     assert_int_equal(errno, ENOSPC);
+}
+
+/*
+ * A process that is killed just before it renames leaves its draft's name, and one whose file system has no files
+ * without a name leaves it whenever it is killed. The next that writes the file takes it away; one that is still at
+ * work is waited for.
+ */
+static void try_drafts(bool names_all)
+{
+    at.names_all = names_all;
+    char draft[112];
+    snprintf(draft, sizeof draft, "%s.s2-tmp", at.path);
+    for (int nth = 0; nth < 3; nth++) { /* beside nothing, then beside a file */
+        FILE *const left = fopen(draft, "w");
+        assert_non_null(left);
+        fputs("a half", left);
+        fclose(left);
+        assert_int_equal(write_text(at.path, nth % 2 == 0 ? "even" : "odd", true), S2_OK);
+        assert_holds(at.path, nth % 2 == 0 ? "even" : "odd");
+        assert_names(1);
+    }
+    const int fd = open(draft, O_WRONLY | O_CREAT, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(flock(fd, LOCK_EX), 0);
+    assert_int_equal(write_text(at.path, "second", true), S2_EIO);
+    assert_int_equal(errno, EALREADY);
+    assert_holds(at.path, "even");
+    assert_names(2);
+    close(fd);
+    assert_int_equal(write_text(at.path, "second", true), S2_OK);
+    assert_names(1);
+    remove(at.path);
+}
+
+static void a_draft_that_was_left_goes_and_one_at_work_stays(void **state)
+{
+    (void)state;
+    try_drafts(false);
+    try_drafts(true);
+}
+
+/* All succeed, and no draft is left. */
+static void write_at_once(bool names_all)
+{
+    at.names_all = names_all;
+    enum { WRITERS = 6, ROUNDS = 60 };
+    pid_t writers[WRITERS];
+    for (int w = 0; w < WRITERS; w++) {
+        writers[w] = fork();
+        assert_true(writers[w] >= 0);
+        for (int n = 0; writers[w] == 0 && n < ROUNDS; n++)
+            if (write_text(at.path, w % 2 == 0 ? "even" : "odd", true) != S2_OK)
+                _exit(1);
+        if (writers[w] == 0)
+            _exit(0);
+    }
+    for (int w = 0; w < WRITERS; w++) {
+        int ended;
+        assert_int_equal(waitpid(writers[w], &ended, 0), writers[w]);
+        assert_int_equal(ended, 0);
+    }
+    assert_names(1);
+}
+
+static void many_may_write_one_file_at_once(void **state)
+{
+    (void)state;
+    write_at_once(false);
+    write_at_once(true);
 }
 
 static void no_more_is_read_than_asked_for(void **state)
@@ -452,6 +532,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_is_not_whole_leaves_the_old_one, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(a_disk_that_fails_leaves_the_old_one_and_is_said, make_dir,
                                         remove_dir),
+        cmocka_unit_test_setup_teardown(a_draft_that_was_left_goes_and_one_at_work_stays, make_dir,
+                                        remove_dir),
+        cmocka_unit_test_setup_teardown(many_may_write_one_file_at_once, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(no_more_is_read_than_asked_for, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(what_the_kernel_makes_up_is_not_read, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(what_changes_while_it_is_read_is_one_state_of_it_or_refused, make_dir,
