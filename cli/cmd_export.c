@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 
@@ -555,6 +556,37 @@ static void say_rank(s2_cli *cli, int32_t rank, int32_t n_ranks, int32_t n_heads
                      (rank + 1) * n_heads - 1);
 }
 
+/* Each file of each GPU is open until all are written: more than a process may open unless it asks. */
+static void allow_files(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return;
+    limit.rlim_cur = limit.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &limit); /* or the first that is too many says so */
+}
+
+/* The files of all GPUs, or none: those of two exports side by side would be a third pattern. */
+static s2_exit write_ranks(s2_cli *cli, const job *whole, const job *ranks, int32_t n)
+{
+    s2_diag diag = {0};
+    s2_placed_set *const sets = S2_NEW(&cli->arena, s2_placed_set, n);
+    s2_status status = sets != NULL ? s2_cli_lacks_nothing() : S2_ENOMEM;
+    if (status != S2_OK)
+        return s2_cli_fail(cli, status, whole->format->name);
+    for (int32_t rank = 0; rank < n; rank++)
+        sets[rank] = (s2_placed_set){&ranks[rank].files, ranks[rank].output};
+    allow_files();
+    const bool made = mkdir(whole->output, 0777) == 0; /* what is wrong with it is said of what is in it */
+    status = s2_filesets_write(sets, n, &diag);
+    if (status == S2_OK)
+        return S2_EXIT_OK;
+    if (made)
+        rmdir(whole->output);
+    s2_cli_error(cli, "%s", s2_diag_text(&diag, status));
+    return S2_EXIT_ENVIRONMENT;
+}
+
 /* All are compared before any is written. */
 static s2_exit export_ranks(s2_cli *cli, const job *whole, int32_t n, bool dry_run)
 {
@@ -578,13 +610,9 @@ static s2_exit export_ranks(s2_cli *cli, const job *whole, int32_t n, bool dry_r
     for (int32_t rank = 0; rank < n && code == S2_EXIT_OK && !dry_run; rank++)
         code = refuse_overwrite(cli, &ranks[rank], true);
     if (code == S2_EXIT_OK && !dry_run)
-        (void)mkdir(whole->output, 0777); /* what is wrong with it is said where the files are written */
-    for (int32_t rank = 0; rank < n && code == S2_EXIT_OK && !dry_run; rank++) {
-        (void)mkdir(ranks[rank].output, 0777);
-        code = deliver(cli, &ranks[rank]);
-        if (code == S2_EXIT_OK)
-            code = store(cli, &ranks[rank]);
-    }
+        code = write_ranks(cli, whole, ranks, n);
+    for (int32_t rank = 0; rank < n && code == S2_EXIT_OK && !dry_run; rank++)
+        code = store(cli, &ranks[rank]);
     return code;
 }
 

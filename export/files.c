@@ -151,22 +151,6 @@ static s2_status name_file(s2_output *out, bool whole, s2_diag *diag)
     return S2_EIO;
 }
 
-static s2_status write_set(const s2_fileset *set, s2_output *outs, const char *dir, s2_diag *diag)
-{
-    s2_status status = S2_OK;
-    int32_t n_open = 0;
-    for (; n_open < set->n_files && status == S2_OK; n_open += status == S2_OK)
-        status = open_file(&set->files[n_open], dir, &outs[n_open], diag);
-    for (int32_t f = 0; f < n_open && status == S2_OK; f++)
-        if (fflush(outs[f].file) != 0)
-            status = io_refuse(diag, "cannot write", outs[f].target);
-    for (int32_t f = n_open - 1; f >= 0; f--) {
-        const s2_status closed = name_file(&outs[f], status == S2_OK, diag);
-        status = status == S2_OK ? closed : status;
-    }
-    return status;
-}
-
 /* A directory that was made for a set goes with it; in one that was there, the files' hashes tell a part of a set. */
 static void remove_made(const s2_fileset *set, const char *dir)
 {
@@ -206,30 +190,88 @@ static bool has_set(const char *dir)
     return snprintf(path, sizeof path, "%s/%s", dir, SUMS) < (int)sizeof path && access(path, F_OK) == 0;
 }
 
-s2_status s2_fileset_write(const s2_fileset *set, const char *dir, s2_diag *diag)
-{
-    bool made = mkdir(dir, 0777) == 0;
+/* One of several sets while it is written. */
+typedef struct placing {
+    const char *dir;
+    s2_fileset with; /* its files and, last, the list of their hashes */
+    s2_output *outs;
+    int32_t n_open; /* the first so many are open */
+    bool made;      /* the directory */
     int turn;
-    if (!made && errno != EEXIST)
-        return io_refuse(diag, "cannot make", dir);
-    S2_TRY(take_turn(dir, &turn, diag));
-    made = made && !has_set(dir); /* by another, whose turn was first */
-    s2_arena arena = {0};
-    s2_fileset with = {.arena = &arena};
+} placing;
+
+static s2_status begin_set(s2_arena *arena, const s2_placed_set *placed, placing *p, s2_diag *diag)
+{
+    *p = (placing){.dir = placed->dir, .with = {.arena = arena}, .turn = -1};
+    p->made = mkdir(p->dir, 0777) == 0;
+    if (!p->made && errno != EEXIST)
+        return io_refuse(diag, "cannot make", p->dir);
+    S2_TRY(take_turn(p->dir, &p->turn, diag));
+    p->made = p->made && !has_set(p->dir); /* by another, whose turn was first */
+    for (int32_t f = 0; f < placed->set->n_files; f++) {
+        const s2_file *const file = &placed->set->files[f];
+        S2_TRY(s2_fileset_add(&p->with, file->name, file->bytes, file->n_bytes));
+    }
+    S2_TRY(put_sums(&p->with, placed->set));
+    p->outs = S2_NEW(arena, s2_output, p->with.n_files);
+    return p->outs != NULL ? S2_OK : S2_ENOMEM;
+}
+
+static s2_status fill_set(placing *p, s2_diag *diag)
+{
+    for (; p->n_open < p->with.n_files; p->n_open++)
+        S2_TRY(open_file(&p->with.files[p->n_open], p->dir, &p->outs[p->n_open], diag));
+    for (int32_t f = 0; f < p->n_open; f++)
+        if (fflush(p->outs[f].file) != 0)
+            return io_refuse(diag, "cannot write", p->outs[f].target);
+    return S2_OK;
+}
+
+/* Names, or after a failure drops, the last open files down to the one at `end`. */
+static s2_status close_files(placing *p, int32_t end, s2_status status, s2_diag *diag)
+{
+    for (; p->n_open > end; p->n_open--) {
+        const s2_status closed = name_file(&p->outs[p->n_open - 1], status == S2_OK, diag);
+        status = status == S2_OK ? closed : status;
+    }
+    return status;
+}
+
+static s2_status write_sets(s2_arena *arena, const s2_placed_set *sets, placing *p, int32_t *n_begun,
+                            int32_t n_sets, s2_diag *diag)
+{
     s2_status status = S2_OK;
-    for (int32_t f = 0; f < set->n_files && status == S2_OK; f++)
-        status = s2_fileset_add(&with, set->files[f].name, set->files[f].bytes, set->files[f].n_bytes);
-    if (status == S2_OK)
-        status = put_sums(&with, set); /* added last, so named first */
-    s2_output *const outs = status == S2_OK ? S2_NEW(&arena, s2_output, with.n_files) : NULL;
-    if (status == S2_OK)
-        status = outs != NULL ? write_set(&with, outs, dir, diag) : S2_ENOMEM;
-    if (made && status != S2_OK)
-        remove_made(&with, dir);
-    if (turn >= 0)
-        close(turn);
+    for (; *n_begun < n_sets && status == S2_OK; (*n_begun)++)
+        status = begin_set(arena, &sets[*n_begun], &p[*n_begun], diag);
+    for (int32_t n = 0; n < n_sets && status == S2_OK; n++)
+        status = fill_set(&p[n], diag);
+    for (int32_t n = 0; n < n_sets && status == S2_OK; n++)
+        status = close_files(&p[n], p[n].n_open - 1, status, diag); /* the list of hashes */
+    for (int32_t n = 0; n < *n_begun; n++)
+        status = close_files(&p[n], 0, status, diag);
+    return status;
+}
+
+s2_status s2_filesets_write(const s2_placed_set *sets, int32_t n_sets, s2_diag *diag)
+{
+    s2_arena arena = {0};
+    int32_t n_begun = 0;
+    placing *const p = S2_NEW(&arena, placing, n_sets);
+    const s2_status status = p != NULL ? write_sets(&arena, sets, p, &n_begun, n_sets, diag) : S2_ENOMEM;
+    for (int32_t n = 0; n < n_begun; n++) {
+        if (p[n].made && status != S2_OK)
+            remove_made(&p[n].with, p[n].dir);
+        if (p[n].turn >= 0)
+            close(p[n].turn);
+    }
     s2_arena_release(&arena);
     return status;
+}
+
+s2_status s2_fileset_write(const s2_fileset *set, const char *dir, s2_diag *diag)
+{
+    const s2_placed_set placed = {set, dir};
+    return s2_filesets_write(&placed, 1, diag);
 }
 
 /* The next line "HASH  NAME"; NULL at the end, or at a line that is not of this form. */

@@ -73,6 +73,17 @@ s2_status s2_file_write(const char *path, const char *bytes, size_t n_bytes, s2_
  */
 s2_status s2_fileset_write(const s2_fileset *set, const char *dir, s2_diag *diag) S2_MUST_CHECK;
 
+/*
+ * Several sets that belong together, each into a directory of its own: all are written before any file gets its name,
+ * and all lists of hashes are named before any other file. So of sets that were overwritten in part one at least is
+ * refused by s2_finder_check(). The directories lie in one that is there.
+ */
+typedef struct s2_placed_set {
+    const s2_fileset *set;
+    const char *dir;
+} s2_placed_set;
+s2_status s2_filesets_write(const s2_placed_set *sets, int32_t n_sets, s2_diag *diag) S2_MUST_CHECK;
+
 /* The directory part of a path ("." when there is none), in the arena; NULL when memory ran out. */
 const char *s2_path_dir(s2_arena *arena, const char *path);
 /* The last component; never NULL. */

@@ -22,8 +22,8 @@
 
 #include "base/file.h"
 #include "db/sql.h"
-#include "export/files.h"
 #include "tests/s2db.h"
+#include "tests/s2set.h"
 
 #define OK(expr) assert_int_equal((expr), S2_OK)
 
@@ -58,6 +58,7 @@ int __real_fdatasync(int fd);
 int __real_link(const char *from, const char *to);
 int __real_linkat(int at, const char *from, int to_at, const char *to, int flags);
 int __real_rename(const char *from, const char *to);
+int __real_renameat2(int at, const char *from, int to_at, const char *to, unsigned flags);
 void *__real_mmap64(void *at, size_t n, int protection, int flags, int fd, int64_t from);
 
 int __wrap_open(const char *path, int flags, ...);
@@ -70,6 +71,7 @@ int __wrap_fdatasync(int fd);
 int __wrap_link(const char *from, const char *to);
 int __wrap_linkat(int at, const char *from, int to_at, const char *to, int flags);
 int __wrap_rename(const char *from, const char *to);
+int __wrap_renameat2(int at, const char *from, int to_at, const char *to, unsigned flags);
 void *__wrap_mmap64(void *at, size_t n, int protection, int flags, int fd, int64_t from);
 
 int __wrap_open(const char *path, int flags, ...)
@@ -134,6 +136,11 @@ int __wrap_linkat(int at, const char *from, int to_at, const char *to, int flags
 int __wrap_rename(const char *from, const char *to)
 {
     return fails() ? -1 : __real_rename(from, to);
+}
+
+int __wrap_renameat2(int at, const char *from, int to_at, const char *to, unsigned flags)
+{
+    return fails() ? -1 : __real_renameat2(at, from, to_at, to, flags);
 }
 
 void *__wrap_mmap64(void *at, size_t n, int protection, int flags, int fd, int64_t from)
@@ -410,52 +417,13 @@ static void any_call_may_fail(void **state)
 
 /* ---- sets of files, interrupted */
 
-enum { N_PARTS = 3 };
-static const char *const PARTS[N_PARTS] = {"set.json", "columns.npy", "rows.npy"};
-
-static s2_status write_set(const char *to, const char *text)
-{
-    s2_arena arena = {0};
-    s2_fileset set = {.arena = &arena};
-    s2_status status = S2_OK;
-    for (int part = 0; part < N_PARTS && status == S2_OK; part++)
-        status = s2_fileset_add(&set, PARTS[part], text, strlen(text));
-    if (status == S2_OK)
-        status = s2_fileset_write(&set, to, NULL);
-    s2_arena_release(&arena);
-    return status;
-}
-
-/* What an import finds: the text of all parts, "" where there is no set to begin with, "refused", or "mixed". */
-static const char *read_set(const char *from, s2_arena *arena)
-{
-    char path[200];
-    const char *text = "";
-    snprintf(path, sizeof path, "%s/%s", from, PARTS[0]);
-    if (access(path, F_OK) != 0)
-        return text;
-    const s2_finder finder = {.dir = from, .path = path};
-    const s2_status status = s2_finder_check(&finder, arena, NULL);
-    if (status != S2_OK)
-        return "refused";
-    for (int part = 0; part < N_PARTS; part++) {
-        s2_file file;
-        if (s2_finder_read(&finder, arena, PARTS[part], 1000, &file, NULL) != S2_OK)
-            return "mixed";
-        if (part > 0 && strcmp(text, file.bytes) != 0)
-            return "mixed";
-        text = file.bytes;
-    }
-    return text;
-}
-
-static void interrupt_at(const char *to, int64_t n)
+static void interrupt_at(const char *const *to, int32_t n_sets, int64_t n)
 {
     const pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
         fault = (faults){.on = true, .kills = true, .left = n};
-        _exit(write_set(to, "new") == S2_OK ? 0 : 1);
+        _exit(s2_sets_write(to, n_sets, "new") == S2_OK ? 0 : 1);
     }
     int ended;
     assert_int_equal(waitpid(child, &ended, 0), child);
@@ -472,13 +440,13 @@ static void a_set_that_is_interrupted_is_old_new_or_refused(void **state)
             s2_arena arena = {0};
             snprintf(to, sizeof to, "%.90s/set-%d-%lld", dir, is_there, (long long)n);
             if (is_there != 0)
-                OK(write_set(to, "old"));
+                OK(s2_set_write(to, "old"));
             char sums[200];
             snprintf(sums, sizeof sums, "%s/s2.sha256", to);
             if (is_there == 2)
                 assert_int_equal(unlink(sums), 0);
-            interrupt_at(to, n);
-            const char *const found = read_set(to, &arena);
+            interrupt_at((const char *const[]){to}, 1, n);
+            const char *const found = s2_set_read(to, &arena);
             int which = 0;
             while (which < 4 && strcmp(found, words[which]) != 0)
                 which++;
@@ -490,6 +458,30 @@ static void a_set_that_is_interrupted_is_old_new_or_refused(void **state)
     printf("# s2: sets of files, killed: %lld not there, %lld old, %lld new, %lld refused, none mixed\n",
            (long long)n_of[0], (long long)n_of[1], (long long)n_of[2], (long long)n_of[3]);
     assert_true(n_of[0] > 0 && n_of[1] > 0 && n_of[2] > 0 && n_of[3] > 0);
+}
+
+/* Those of the GPUs that share a model: an old one beside a new one would be a third pattern. */
+static void of_sets_that_belong_together_none_stays_old_unseen(void **state)
+{
+    (void)state;
+    int64_t n_of[3] = {0};
+    for (int64_t n = 0; n < 80; n++) {
+        s2_arena arena = {0};
+        char to[2][128];
+        const char *const names[2] = {to[0], to[1]}, *found[2];
+        for (int set = 0; set < 2; set++)
+            snprintf(to[set], sizeof to[set], "%.90s/of-%lld-%d", dir, (long long)n, set);
+        OK(s2_sets_write(names, 2, "old"));
+        interrupt_at(names, 2, n);
+        for (int set = 0; set < 2; set++)
+            found[set] = s2_set_read(to[set], &arena);
+        const bool refused = strcmp(found[0], "refused") == 0 || strcmp(found[1], "refused") == 0;
+        if (!refused && strcmp(found[0], found[1]) != 0)
+            fail_msg("killed at call %lld: found \"%s\" beside \"%s\"", (long long)n, found[0], found[1]);
+        n_of[refused ? 2 : strcmp(found[0], "new") == 0]++;
+        s2_arena_release(&arena);
+    }
+    assert_true(n_of[0] > 0 && n_of[1] > 0 && n_of[2] > 0);
 }
 
 static void sets_that_are_written_at_once_do_not_mix(void **state)
@@ -505,14 +497,14 @@ static void sets_that_are_written_at_once_do_not_mix(void **state)
             const char text[] = {(char)('a' + w), '\0'};
             writers[w] = fork();
             if (writers[w] == 0)
-                _exit(write_set(to, text) == S2_OK ? 0 : 1);
+                _exit(s2_set_write(to, text) == S2_OK ? 0 : 1);
         }
         for (int w = 0; w < WRITERS; w++) {
             int ended;
             assert_int_equal(waitpid(writers[w], &ended, 0), writers[w]);
             assert_int_equal(ended, 0);
         }
-        const char *const found = read_set(to, &arena);
+        const char *const found = s2_set_read(to, &arena);
         if (strlen(found) != 1)
             fail_msg("round %d: found \"%s\"", round, found);
         s2_arena_release(&arena);
@@ -703,6 +695,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_call_may_fail),
         cmocka_unit_test(a_set_that_is_interrupted_is_old_new_or_refused),
+        cmocka_unit_test(of_sets_that_belong_together_none_stays_old_unseen),
         cmocka_unit_test(sets_that_are_written_at_once_do_not_mix),
         cmocka_unit_test(a_disk_of_any_size_may_be_full),
         cmocka_unit_test(a_reader_needs_no_room),
