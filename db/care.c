@@ -144,12 +144,21 @@ static s2_status check_no_log(const char *path, s2_diag *diag)
     return S2_OK;
 }
 
+/*
+ * Refuses an existing name, in one step. Where the file system cannot, link() gives the second name, and a process that
+ * is killed before it takes the first one away leaves both (s2_db_draft_open).
+ */
+static int name_new(const char *temporary, const char *path)
+{
+    const int rc = renameat2(AT_FDCWD, temporary, AT_FDCWD, path, RENAME_NOREPLACE);
+    return rc == 0 || (errno != EINVAL && errno != ENOSYS) ? rc : link(temporary, path);
+}
+
 s2_status s2_db_place(const char *temporary, const char *path, bool overwrite, s2_diag *diag)
 {
     S2_TRY(check_no_log(path, diag));
     S2_TRY(sync_path(temporary, O_RDONLY, diag));
-    /* link() refuses an existing name, which rename() would replace */
-    const int rc = overwrite ? rename(temporary, path) : link(temporary, path);
+    const int rc = overwrite ? rename(temporary, path) : name_new(temporary, path);
     if (rc != 0)
         return s2_diag_set(diag, S2_EIO, 0, 0, 0, "%s: %s%s", path, strerror(errno),
                            errno == EEXIST ? "; --force overwrites it" : "");
@@ -176,6 +185,24 @@ static void remove_parts(const char *path)
             unlink(name);
 }
 
+/* Opens or makes the draft and locks it. What another process still makes stays locked: errno is EWOULDBLOCK then. */
+static bool take_draft(s2_db_draft *draft, bool *made)
+{
+    const int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW;
+    draft->fd = open(draft->path, flags | O_EXCL, 0666);
+    *made = draft->fd >= 0;
+    if (!*made && errno == EEXIST)
+        draft->fd = open(draft->path, flags, 0666);
+    return draft->fd >= 0 && flock(draft->fd, LOCK_EX | LOCK_NB) == 0;
+}
+
+/* A file that has another name, too, is no draft any more: whoever wrote into it would write into that database. */
+static bool is_finished(const s2_db_draft *draft)
+{
+    struct stat info;
+    return fstat(draft->fd, &info) == 0 && info.st_nlink > 1;
+}
+
 s2_status s2_db_draft_open(const char *target, s2_db_draft *out, s2_diag *diag)
 {
     s2_buf path = {0};
@@ -185,12 +212,14 @@ s2_status s2_db_draft_open(const char *target, s2_db_draft *out, s2_diag *diag)
                            "%s: is no regular file, and a database cannot take its place", target);
     s2_buf_printf(&path, "%s-new", target);
     S2_TRY(path.status);
-    const int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW;
-    s2_db_draft draft = {path.data, open(path.data, flags | O_EXCL, 0666)};
-    const bool made = draft.fd >= 0;
-    if (!made && errno == EEXIST)
-        draft.fd = open(path.data, flags, 0666);
-    const bool locked = draft.fd >= 0 && flock(draft.fd, LOCK_EX | LOCK_NB) == 0;
+    bool made;
+    s2_db_draft draft = {path.data, -1};
+    bool locked = take_draft(&draft, &made);
+    if (locked && is_ours(&draft) && is_finished(&draft)) {
+        unlink(draft.path);
+        close(draft.fd);
+        locked = take_draft(&draft, &made);
+    }
     const bool taken = draft.fd >= 0 && (locked ? !is_ours(&draft) : errno == EWOULDBLOCK);
     s2_status status = S2_OK;
     if (taken)

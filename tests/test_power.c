@@ -183,6 +183,7 @@ int __real_fsync(int fd);
 int __real_fdatasync(int fd);
 int __real_link(const char *from, const char *to);
 int __real_rename(const char *from, const char *to);
+int __real_renameat2(int at, const char *from, int to_at, const char *to, unsigned flags);
 int __real_unlink(const char *path);
 
 int __wrap_open(const char *path, int flags, ...);
@@ -195,6 +196,7 @@ int __wrap_fsync(int fd);
 int __wrap_fdatasync(int fd);
 int __wrap_link(const char *from, const char *to);
 int __wrap_rename(const char *from, const char *to);
+int __wrap_renameat2(int at, const char *from, int to_at, const char *to, unsigned flags);
 int __wrap_unlink(const char *path);
 
 int __wrap_open(const char *path, int flags, ...)
@@ -273,12 +275,21 @@ int __wrap_link(const char *from, const char *to)
     return rc;
 }
 
-int __wrap_rename(const char *from, const char *to)
+static int renamed(int rc, const char *from, const char *to)
 {
-    const int rc = __real_rename(from, to);
     if (rc == 0 && name_in_dir(to) != NULL)
         add_name_event(EV_RENAME, name_in_dir(from), name_in_dir(to), 0);
     return rc;
+}
+
+int __wrap_rename(const char *from, const char *to)
+{
+    return renamed(__real_rename(from, to), from, to);
+}
+
+int __wrap_renameat2(int at, const char *from, int to_at, const char *to, unsigned flags)
+{
+    return renamed(__real_renameat2(at, from, to_at, to, flags), from, to);
 }
 
 int __wrap_unlink(const char *path)
