@@ -161,9 +161,10 @@ mpi:
 ## campaign-recover: rows saved of damaged databases by s2 and by sqlite3 (N=300, S2_SEED=N)
 campaign-recover: $(B)/s2
 	python3 tests/recover_compare.py $(B)/s2 $(or $(N),300) $(or $(S2_SEED),1)
-## campaign-kill: processes killed while they write, create, migrate, back up and recover (goes on where it stopped; N=10000, S2_SEED=N, MINUTES=N)
-campaign-kill: $(B)/tests/test_faults
-	S2_TEST='killed*' CHUNK=625 CASES=$(or $(N),10000) tests/million.sh $< build/kills.done $(or $(S2_SEED),700000)
+## campaign-kill: processes killed while they write, create, migrate, back up, recover, merge, prune, tag and export, and whole commands killed at any moment, N of each (goes on where it stopped; N=10000, S2_SEED=N, MINUTES=N of each)
+campaign-kill: $(B)/tests/test_faults $(B)/tests/test_everycall
+	S2_TEST='killed*' CHUNK=625 CASES=$(or $(N),10000) tests/million.sh $(word 1,$^) build/kills.done $(or $(S2_SEED),700000)
+	S2_TEST='*at_any_moment' CHUNK=440 CASES=$(or $(N),10000) tests/million.sh $(word 2,$^) build/kills.done $(or $(S2_SEED),700000)
 ## campaign-hostile: hostile patterns through every command (CASES=1000 S2_SEED=1): stated exit codes, 10 s, 1 GiB (MANY=24: so many in each command)
 campaign-hostile: $(B)/s2
 	@S2_CPU_SECONDS=$(or $(CPU_SECONDS),10) S2_MEMORY_MIB=1000 python3 tests/hostile.py $(B)/s2 $(if $(MANY),--many $(MANY),--cases $(or $(CASES),1000)) --seed $(or $(S2_SEED),1)

@@ -2,7 +2,8 @@
  * Each system call and each allocation of each command fails once. The command must end by itself with a stated
  * exit code; what it says it did is done: its output is that of an undisturbed run, files are whole or not there,
  * rows are there, the database is sound, and nothing is left beside. Then the same from a call on, for good: a
- * full disk, a folder that nobody may write; and a command that is killed at a call. `make campaign-faults` takes
+ * full disk, a folder that nobody may write; and a command that is killed at a call, or at any moment, after which the
+ * same command takes away whatever that one left beside. `make campaign-faults` takes
  * every system call of every command and, of each call stack of an allocation, the first, a middle and the last time
  * that it occurs; make check a few of each. And each command runs on a small stack as on a large one.
  */
@@ -83,11 +84,18 @@ static const struct {
     {{"draw", "p.s2", "--what", "reach", "--len", "512", "--as", "ascii"}, false},
     {{"draw", "p.s2", "--what", "kv", "--len", "512", "-o", "out.svg"}, false},
     {{"draw", "--what", "pareto", "-o", "out.svg"}, false},
+    {{"export", "q.s2", "--to", "bsa", "--len", "512", "--force", "-o", "old.d"}, false},
+    {{"export", "q.s2", "--to", "c", "--len", "512", "--force", "-o", "old.h"}, false},
+    {{"export", "q.s2", "--to", "csr", "--len", "512", "--tp", "2", "-o", "out.tp"}, false},
+    {{"import", "mask.npy", "--set", "block=64", "-o", "out"}, false},
+    {{"db", "backup", "--force", "other.db"}, true},
+    {{"undo"}, true},
 };
 enum { N_COMMANDS = sizeof COMMANDS / sizeof *COMMANDS };
 
 static char dir[96], program[300];
-static bool has_small_stack; /* what runs next */
+static bool has_small_stack;         /* what runs next */
+static int64_t killed_after_us = -1; /* likewise; -1: no clock ends it */
 static s2_faulty_page *page;
 static int page_fd;
 
@@ -106,7 +114,7 @@ typedef struct outcome {
 
 static int shell(const char *line)
 {
-    char whole[2000];
+    char whole[3400];
     snprintf(whole, sizeof whole, "cd '%s' && { %s; } >/dev/null 2>&1", dir, line);
     const int status = system(whole);
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
@@ -374,14 +382,18 @@ static bool run_command(const char *const *words, trouble kind, int64_t failing_
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
     atomic_store(&page->n_allocs, 0);
     page->failing_alloc = failing_alloc;
-    page->watch_calls = failing_alloc < 0;
-    page->record_stacks = failing_alloc < 0 && failing_call < 0;
+    page->watch_calls = failing_alloc < 0 && killed_after_us < 0;
+    page->record_stacks = page->watch_calls && failing_call < 0;
     fflush(NULL);
     const pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0)
         start_child(words, ends[1]);
     close(ends[1]);
+    if (killed_after_us >= 0) {
+        usleep((useconds_t)killed_after_us);
+        kill(child, SIGKILL);
+    }
     const int listener = page->watch_calls ? receive_listener(ends[0]) : -1;
     if (listener >= 0)
         supervise(listener, kind, failing_call, out);
@@ -500,19 +512,24 @@ static bool rows_are_right(const outcome *seen, const outcome *before, const out
 }
 
 /*
- * What commands write; the last is a folder, of which a killed command may leave a part, and one in whose folder
- * nothing can be removed any more; its list of hashes says so.
+ * What commands write; the last are folders. A killed command may leave a part of one, and so may one in whose folder
+ * nothing can be removed any more, or that fails while it writes over one: the list of hashes in it says so.
  */
-static const char *const WRITTEN[] = {"out", "out.png", "out.svg", "out.ans", "out.s2", "out.d"};
-enum { N_WRITTEN = sizeof WRITTEN / sizeof *WRITTEN };
+static const char *const WRITTEN[] = {"out",   "out.png", "out.svg", "out.ans", "out.s2",
+                                      "old.h", "out.d",   "out.tp",  "old.d"};
+enum { N_WRITTEN = sizeof WRITTEN / sizeof *WRITTEN, N_MADE = N_WRITTEN - 1, N_FILES = N_WRITTEN - 3 };
 
-/* Each of the first n is that of the undisturbed run, or, where it may lack, not there. */
+/* Each of the first n is that of the undisturbed run, or, where that may lack, what was there before. */
 static bool written_is_whole(int command, int n, bool may_lack)
 {
     for (int at = 0; at < n; at++) {
         const file_name base = joined(in_base(command, "work").text, WRITTEN[at]);
         const file_name work = joined(in_dir("work").text, WRITTEN[at]);
-        if (is_there(work.text) ? !same_path(base.text, work.text) : !may_lack && is_there(base.text))
+        const file_name seed = joined(in_dir("seed").text, WRITTEN[at]);
+        const bool is_new = is_there(base.text) && is_there(work.text) && same_path(base.text, work.text);
+        const bool is_old = is_there(seed.text) ? is_there(work.text) && same_path(seed.text, work.text)
+                                                : !is_there(work.text);
+        if (!is_new && !(is_old && (may_lack || !is_there(base.text))))
             return false;
     }
     return true;
@@ -524,7 +541,8 @@ static void judge_files(int command, const outcome *seen, bool succeeded, const 
     if (seen->failed_call != SYS_unlink && seen->failed_call != SYS_unlinkat &&
         !visit_folder(in_dir("work").text, "", has_no_draft))
         report("%s: something is left beside", what);
-    if (!varies && !written_is_whole(command, N_WRITTEN - (keeps && !succeeded), !succeeded))
+    const int n_whole = succeeded ? N_WRITTEN : keeps ? N_FILES : N_MADE;
+    if (!varies && !written_is_whole(command, n_whole, !succeeded))
         report("%s: exit %d, and what it wrote is neither whole nor not there", what, seen->code);
     if (!varies && succeeded && !same_bytes(in_base(command, "stdout").text, in_dir("stdout").text))
         report("%s: exit %d, and its output is another", what, seen->code);
@@ -556,7 +574,7 @@ static void judge_run(int command, const outcome *before, const outcome *after, 
 
 static void make_seed(void)
 {
-    char line[1800], root[300];
+    char line[3200], root[300];
     assert_non_null(getcwd(root, sizeof root));
     snprintf(
         line, sizeof line,
@@ -565,8 +583,11 @@ static void make_seed(void)
         "sed '1iheads,kv_heads,head_dim,batch,n_tok,us' >seed/times.csv && echo '%s' >seed/p.s2 && echo '%s' "
         ">seed/q.s2 && "
         "%s --db seed/main.db check seed/p.s2 && %s --db seed/main.db sim seed/p.s2 --len 4k && { %s --db "
-        "seed/other.db check seed/q.s2; rm seed/*-lock; }",
-        root, TEXT, OTHER, program, program, program);
+        "seed/other.db check seed/q.s2; rm seed/*-lock; } && "
+        "%s --db no.db mask seed/p.s2 --len 512 --format npy -o seed/mask.npy && "
+        "%s export seed/p.s2 --no-db --to bsa --len 512 -o seed/old.d && "
+        "%s export seed/p.s2 --no-db --to c --len 512 -o seed/old.h",
+        root, TEXT, OTHER, program, program, program, program, program, program);
     assert_int_equal(shell(line), 0);
 }
 
@@ -646,6 +667,33 @@ static const basis *basis_of(int command)
     return base;
 }
 
+/* The command once more, where the killed one left off; with --force where it refuses to write over what is there. */
+static void run_again(int command, const char *what)
+{
+    const char *words[MOST_WORDS + 1];
+    int n = 0, ends[2];
+    for (; n < MOST_WORDS && COMMANDS[command].words[n] != NULL; n++)
+        words[n] = COMMANDS[command].words[n];
+    const bool refuses = strcmp(words[0], "export") == 0 || strcmp(words[n - 1], "out.db") == 0;
+    if (refuses && n < MOST_WORDS)
+        words[n++] = "--force";
+    words[n] = NULL;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    page->failing_alloc = -1;
+    page->watch_calls = page->record_stacks = 0;
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0)
+        start_child(words, ends[1]);
+    const int code = end_code(child);
+    close(ends[0]);
+    close(ends[1]);
+    if (code < 0 || code > 5)
+        report("%s: once more it ends with %d", what, code);
+    if (!visit_folder(in_dir("work").text, "", has_no_draft))
+        report("%s: once more (exit %d), and something is left beside", what, code);
+}
+
 /* A killed command leaves a part of its rows, sound databases, and files that are whole or not there. */
 static void judge_killed(int command, const outcome *before, const outcome *after, outcome *seen,
                          const char *what)
@@ -656,8 +704,9 @@ static void judge_killed(int command, const outcome *before, const outcome *afte
         report("%s: killed, with %lld runs and %lld designs", what, (long long)seen->n_runs,
                (long long)seen->n_designs);
     look_at_copy(seen, what);
-    if (!written_is_whole(command, N_WRITTEN - 1, true))
+    if (!written_is_whole(command, N_FILES, true))
         report("%s: killed, and a file is neither whole nor not there", what);
+    run_again(command, what);
 }
 
 /* $S2_PART is I/N: every N-th of what a sweep tries, from the I-th on, so that N processes share a campaign. */
@@ -781,6 +830,40 @@ static void every_command_may_be_killed_at_any_call(void **state)
     sweep_all(SYSTEM_CALL, KILLED, 1, "killed at a call");
 }
 
+/* Between two calls, too: as the clock has it. */
+static void every_command_may_be_killed_at_any_moment(void **state)
+{
+    (void)state;
+    outcome seen;
+    char what[80];
+    s2_rng rng = {s2_test_seed(1)};
+    const int64_t most = s2_test_cases(2 * N_COMMANDS) / N_COMMANDS + 1; /* of each */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    skip(); /* what is killed is the same program, slower */
+#endif
+    int64_t n_killed = 0;
+    n_faults = 0;
+    for (int command = 0; command < N_COMMANDS; command++) {
+        const basis *const base = basis_of(command);
+        const int64_t began_us = s2_unix_us();
+        run_command(COMMANDS[command].words, FAILS_ONCE, -1, INT64_MAX, &seen); /* nobody watches its calls */
+        const int64_t takes_us = s2_unix_us() - began_us;
+        for (int64_t n = 0; n < most; n++) {
+            killed_after_us = (int64_t)s2_rng_below(&rng, (uint64_t)takes_us);
+            run_command(COMMANDS[command].words, KILLED, -1, -1, &seen);
+            snprintf(what, sizeof what, "s2 %s, after %lld us", COMMANDS[command].words[0],
+                     (long long)killed_after_us);
+            killed_after_us = -1;
+            n_killed += seen.code == 128 + SIGKILL;
+            judge_killed(command, &base->before, &base->after, &seen, what);
+        }
+    }
+    assert_int_equal(n_faults, 0);
+    printf("# s2: %d commands killed %lld times, at any moment: whole files, sound databases, nothing left "
+           "beside\n",
+           (int)N_COMMANDS, (long long)n_killed);
+}
+
 /* What reads nested text calls itself for each level, so one that is nested as deep as anything is read is tried too. */
 static void every_command_runs_on_a_small_stack(void **state)
 {
@@ -849,6 +932,7 @@ int main(void)
         cmocka_unit_test(the_disk_of_every_command_may_be_full_for_good),
         cmocka_unit_test(the_folder_of_every_command_may_be_read_only),
         cmocka_unit_test(every_command_may_be_killed_at_any_call),
+        cmocka_unit_test(every_command_may_be_killed_at_any_moment),
         cmocka_unit_test(every_command_runs_on_a_small_stack),
     };
     return cmocka_run_group_tests_name("everycall", tests, set_up, tear_down);
