@@ -60,6 +60,8 @@ typedef struct prepared {
     PyObject *grads; /* None: it does not matter whether gradients are on */
     PyObject *scale, *phase, *deterministic, *softcap;
     PyObject *rest; /* of a backward, in place of the former four: all that is no tensor */
+    PyObject *
+        apply; /* None; or of a forward whose gradients are wanted, what answers in place of a call of the library */
     PyObject *rooms[MADE], *shapes[MADE];
     PyObject *spare; /* NULL, or an lse that nobody asked for: the next call on the stream writes it again */
     dl_tensor spare_seen;
@@ -124,10 +126,10 @@ static bool read_places(prepared *own, PyObject *places, PyObject *rooms)
 static bool read_held(prepared *own)
 {
     PyObject *rooms, *places;
-    return PyArg_ParseTuple(own->held, "OOOOOO(OOOO)OO!O!", &own->stream, &own->captures, &own->device,
+    return PyArg_ParseTuple(own->held, "OOOOOO(OOOO)OOO!O!", &own->stream, &own->captures, &own->device,
                             &own->enter, &own->guard, &own->grads, &own->scale, &own->phase,
-                            &own->deterministic, &own->softcap, &own->rest, &PyTuple_Type, &places,
-                            &PyTuple_Type, &rooms) != 0 &&
+                            &own->deterministic, &own->softcap, &own->rest, &own->apply, &PyTuple_Type,
+                            &places, &PyTuple_Type, &rooms) != 0 &&
            read_places(own, places, rooms);
 }
 
@@ -207,7 +209,7 @@ static bool same_stream(const prepared *known)
 {
     void *now = NULL;
     const form *const first = &known->forms[0];
-    if (first->device_type != ON_CUDA)
+    if (first->device_type != ON_CUDA || known->apply != Py_None)
         return true;
     return exchange->stream(ON_CUDA, first->device, &now) == 0 &&
            (uintptr_t)now == (uintptr_t)PyLong_AsUnsignedLongLong(known->stream) &&
@@ -326,6 +328,9 @@ static PyObject *call(prepared *known, PyObject *one, PyObject *const *args, dl_
 
 static PyObject *answer(prepared *known, PyObject *one, PyObject *const *args, dl_tensor *seen)
 {
+    if (known->apply != Py_None)
+        return PyObject_CallFunctionObjArgs(known->apply, args[GIVEN], args[GIVEN + 1], args[GIVEN + 2],
+                                            Py_None, known->rest, args[RETURN_LSE], NULL);
     PyObject *made = NULL, *const o = room(known, 0);
     if (o == NULL)
         return NULL;
@@ -501,7 +506,7 @@ static PyObject *known_of(PyObject *kept, PyObject *key)
     return known;
 }
 
-static PyObject *attention_of(PyObject *kept, PyObject *given, PyObject *const *after)
+static PyObject *attention_of(PyObject *kept, PyObject *given, PyObject *const *after, PyObject *return_lse)
 {
     PyObject *args[ARGUMENTS] = {known_of(kept, PyTuple_Pack(2, after[NUMBER], after[LAYER]))};
     if (args[KNOWN] == NULL)
@@ -511,7 +516,7 @@ static PyObject *attention_of(PyObject *kept, PyObject *given, PyObject *const *
     args[SCALE] = after[OP_SCALE];
     args[PHASE] = after[OP_PHASE];
     args[DETERMINISTIC] = after[OP_DETERMINISTIC];
-    args[RETURN_LSE] = Py_True;
+    args[RETURN_LSE] = return_lse;
     args[SOFTCAP] = after[OP_SOFTCAP];
     PyObject *const made = first_answer(args);
     Py_DECREF(args[KNOWN]);
@@ -536,12 +541,14 @@ static PyObject *gradients_of(PyObject *kept, PyObject *given, PyObject *const *
 }
 
 /* self: what each thread keeps, and what answers all that is not recognised. */
-static PyObject *operate(PyObject *self, PyObject *given, PyObject *named, int n_tensors)
+static PyObject *operate(PyObject *self, PyObject *given, PyObject *named, int n_tensors,
+                         PyObject *return_lse)
 {
     PyObject *const kept = PyTuple_GetItem(self, 0), *const otherwise = PyTuple_GetItem(self, 1);
     PyObject *after[AFTER], *made = NULL;
     if (read_after(given, named, n_tensors, after) && !is_watched())
-        made = (n_tensors == FORWARD ? attention_of : gradients_of)(kept, given, after);
+        made = n_tensors == FORWARD ? attention_of(kept, given, after, return_lse)
+                                    : gradients_of(kept, given, after);
     if ((made != NULL && made != Py_None) || PyErr_Occurred() != NULL)
         return made;
     Py_XDECREF(made);
@@ -550,29 +557,35 @@ static PyObject *operate(PyObject *self, PyObject *given, PyObject *named, int n
 
 static PyObject *attention(PyObject *self, PyObject *given, PyObject *named)
 {
-    return operate(self, given, named, FORWARD);
+    return operate(self, given, named, FORWARD, Py_True);
+}
+
+static PyObject *attention_output(PyObject *self, PyObject *given, PyObject *named)
+{
+    return operate(self, given, named, FORWARD, Py_False);
 }
 
 static PyObject *attention_backward(PyObject *self, PyObject *given, PyObject *named)
 {
-    return operate(self, given, named, BACKWARD);
+    return operate(self, given, named, BACKWARD, Py_True);
 }
 
 static PyMethodDef operators[] = {
     {"attention", (PyCFunction)(void (*)(void))attention, METH_VARARGS | METH_KEYWORDS, NULL},
     {"attention_backward", (PyCFunction)(void (*)(void))attention_backward, METH_VARARGS | METH_KEYWORDS,
-     NULL}};
+     NULL},
+    {"attention_output", (PyCFunction)(void (*)(void))attention_output, METH_VARARGS | METH_KEYWORDS, NULL}};
 
-/* operator(kept, otherwise, backward): a function that takes what torch.ops.s2.attention or its backward take. */
+/* operator(kept, otherwise, which): a function that takes what that operator of torch.ops.s2 takes. */
 static PyObject *make_operator(PyObject *module, PyObject *args)
 {
     (void)module;
     PyObject *kept, *otherwise;
-    int backward;
-    if (!PyArg_ParseTuple(args, "OOp", &kept, &otherwise, &backward))
+    int which;
+    if (!PyArg_ParseTuple(args, "OOi", &kept, &otherwise, &which))
         return NULL;
     PyObject *const self = PyTuple_Pack(2, kept, otherwise);
-    PyObject *const made = self == NULL ? NULL : PyCFunction_New(&operators[backward], self);
+    PyObject *const made = self == NULL ? NULL : PyCFunction_New(&operators[which], self);
     Py_XDECREF(self);
     return made;
 }

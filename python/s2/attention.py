@@ -28,8 +28,7 @@ class _Kept(threading.local):
         self.devices: dict[str, _lib.Handle] = {}
         self.plans: collections.OrderedDict[tuple[Any, ...], Plan] = collections.OrderedDict()
         self.ready: dict[tuple[Any, ...], Ready] = {}
-        self.again: dict[tuple[Any, ...], list[Any]] = {}  # of torch_ops: by pattern, layer and, of gradients, "backward"
-        self.wanting: dict[tuple[int, ...], list[Any]] = {}  # likewise: what is known of forwards whose gradients are wanted
+        self.again: dict[tuple[Any, ...], list[Any]] = {}  # of torch_ops: by pattern, layer and, inside of autograd, "within" or "backward"
 
 
 _kept = _Kept()
@@ -142,7 +141,7 @@ def _forget(plan: Plan) -> None:
     for key in [key for key, ready in _kept.ready.items() if ready.plan is plan]:
         del _kept.ready[key]
     for key, kept in _kept.again.items():
-        _kept.again[key] = [one for one in kept if one.ready.plan is not plan]
+        _kept.again[key] = [one for one in kept if one.apply is not None or one.ready.plan is not plan]
 
 
 class Ready:
@@ -191,14 +190,6 @@ def _begins(values: Sequence[int], name: str, total: int) -> tuple[int, ...]:
     return begins
 
 
-def _with_tokens(begins: tuple[int, ...], keys: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Without the sequences that have neither queries nor keys, as batches padded to a number of sequences have them: there is nothing to compute."""
-    kept = [0, *(at for at in range(1, len(begins)) if begins[at] > begins[at - 1] or keys[at] > keys[at - 1])]
-    if any(begins[at] == begins[before] for before, at in zip(kept, kept[1:])):
-        raise ArgumentError("cu_seqlens_q: a sequence has keys and no query; leave it out, or its keys")
-    return tuple(begins[at] for at in kept), tuple(keys[at] for at in kept)
-
-
 def _lengths(q: View, k: View, begins_q: Optional[Sequence[int]], begins_k: Optional[Sequence[int]]) -> Lengths:
     if len(q.shape) == 3:
         begins = _begins([0, q.shape[1]] if begins_q is None else begins_q, "cu_seqlens_q", q.shape[1])
@@ -207,9 +198,10 @@ def _lengths(q: View, k: View, begins_q: Optional[Sequence[int]], begins_k: Opti
         keys = _begins([0, k.shape[1]] if begins_k is None else begins_k, "cu_seqlens_k", k.shape[1])
         if len(begins) != len(keys):
             raise ArgumentError(f"cu_seqlens_k: {len(keys) - 1} sequences, and cu_seqlens_q has {len(begins) - 1}")
-        begins, keys = _with_tokens(begins, keys)
         lengths: Lengths = {"q_tok": tuple(b - a for a, b in zip(begins, begins[1:])),
                    "k_tok": tuple(b - a for a, b in zip(keys, keys[1:])), "q_begin": begins, "k_begin": keys}
+        if any(queries == 0 < tokens for queries, tokens in zip(lengths["q_tok"], lengths["k_tok"])):
+            raise ArgumentError("cu_seqlens_q: a sequence has keys and no query; leave it out, or its keys")
     elif begins_q is not None or begins_k is not None:
         raise ArgumentError("cu_seqlens_q: only with q of three dimensions (heads, tokens, d)")
     else:
@@ -306,14 +298,13 @@ class Call:
 # Of torch_ops, once there was a tensor: an import inside of each call would cost half a microsecond.
 _of_tensors: Optional[Callable[..., Any]] = None
 _again: Any = None
-_wanted: Any = None  # the same where gradients are wanted
 _modes: Any = None
 _compiles: Any = None
 _TENSOR: Any = ()
 
 
 def import_torch_ops() -> Callable[..., Any]:
-    global _of_tensors, _again, _wanted, _modes, _compiles, _TENSOR
+    global _of_tensors, _again, _modes, _compiles, _TENSOR
     if _of_tensors is not None:
         return _of_tensors
     from . import torch_ops
@@ -321,7 +312,7 @@ def import_torch_ops() -> Callable[..., Any]:
     torch = sys.modules["torch"]
     _of_tensors, _modes, _TENSOR = torch_ops.attention, torch_ops._modes, torch.Tensor
     _compiles = getattr(torch.compiler, "is_dynamo_compiling", torch.compiler.is_compiling)  # what else compiles does so in a mode
-    _again, _wanted = (torch_ops.quick, torch_ops.again) if _modes is not None else (None, None)
+    _again = torch_ops.quick if _modes is not None else None
     return _of_tensors
 
 
@@ -358,10 +349,7 @@ def attention(q: Any, k: Any, v: Any, pattern: Pattern, layer: int = 0, *, scale
     """
     if (_again is not None and cu_seqlens_q is None and cu_seqlens_k is None and sinks is None and type(pattern) is Pattern and type(layer) is int
             and not _compiles() and not _modes()):
-        key = pattern.number, layer
-        made = _again(_kept.again.get(key, ()), q, k, v, scale, phase, deterministic, return_lse, softcap)
-        if made is None and key in _kept.wanting:
-            made = _wanted(_kept.wanting[key], q, k, v, scale, phase, deterministic, return_lse, softcap)
+        made = _again(_kept.again.get((pattern.number, layer), ()), q, k, v, scale, phase, deterministic, return_lse, softcap)
         if made is not None:
             return made
     if isinstance(q, _TENSOR) or is_torch(q):
@@ -415,7 +403,7 @@ def listed_forward(q: Any, k: Any, v: Any, pattern: Pattern, counts: Any, blocks
     """block_attention's o and lse."""
     call = Call(q, k, v, pattern, layer, scale, "prefill", cu_seqlens_q, cu_seqlens_k, True, softcap, sinks)
     call.lists = Lists(q, counts, blocks, query_block)
-    if cu_seqlens_q is not None and len(cu_seqlens_q) - 1 != len(call.lengths["q_tok"]):
+    if 0 in call.lengths["q_tok"]:
         raise ArgumentError("cu_seqlens_q: a sequence has no tokens; lists of blocks are of sequences that have")
     if call.lists.counts.shape[0] != len(call.lengths["q_tok"]):
         raise ArgumentError(f"counts: {call.lists.counts.shape[0]} sequences, and q has {len(call.lengths['q_tok'])}")

@@ -1,4 +1,4 @@
-"""The operators s2::attention and s2::attention_backward of torch.
+"""The operators s2::attention, s2::attention_output and s2::attention_backward of torch.
 
 Autograd, fake tensors and torch.compile see them as they see torch's own. A pattern travels as the number that this process
 gave it, since operators take no objects; `attention` here and in the package hands it over.
@@ -26,6 +26,7 @@ _library = _torch_library.Library("s2", "DEF")
 _OPTIONS = ("SymInt pattern, SymInt layer, float? scale, str phase, SymInt[]? cu_seqlens_q, SymInt[]? cu_seqlens_k, "
             "bool deterministic=True, float? softcap=None, Tensor? sinks=None")
 _library.define(f"attention(Tensor q, Tensor k, Tensor v, {_OPTIONS}) -> (Tensor, Tensor)", tags=(torch.Tag.pt2_compliant_tag,))
+_library.define(f"attention_output(Tensor q, Tensor k, Tensor v, {_OPTIONS}) -> Tensor", tags=(torch.Tag.pt2_compliant_tag,))
 _library.define(f"attention_backward(Tensor d_o, Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, {_OPTIONS})"
                 " -> (Tensor, Tensor, Tensor, Tensor)", tags=(torch.Tag.pt2_compliant_tag,))
 _library.define("block_attention(Tensor q, Tensor k, Tensor v, Tensor counts, Tensor blocks, SymInt pattern, SymInt layer, SymInt query_block, "
@@ -99,7 +100,7 @@ _transforms: Any = getattr(getattr(torch._C, "_functorch", None), "peek_interpre
 _traces: Any = getattr(torch._C, "_get_tracing_state", None)
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 SPARE = 1 << 16  # numbers of an lse that is kept instead of allocated
-LOOKS = 8  # shapes that are kept of each layer
+LOOKS = 16  # calls that are kept of each layer, those whose gradients are wanted beside those of the same shape that want none
 
 
 def _compiled() -> Any:
@@ -143,7 +144,8 @@ class Known:
 
     index: Optional[int] = None  # of the GPU that must be the current one
     captures = False  # made while a graph was captured
-    apply: Optional[Callable[..., tuple[torch.Tensor, torch.Tensor]]] = None  # what answers, where gradients are wanted
+    apply: Optional[Callable[..., Any]] = None  # what answers, where gradients are wanted
+    prepared: Any = None  # the same for the compiled part
 
     def __init__(self, tensors: tuple[torch.Tensor, ...], rest: tuple[Any, ...]) -> None:
         self.rest = rest
@@ -151,6 +153,24 @@ class Known:
         self.look: Any = look_of(*tensors)
         wants = any(one.requires_grad for one in tensors)
         self.grads: Optional[bool] = torch.is_grad_enabled() if wants else None  # None: it does not matter
+
+    def for_compiled(self, tensors: tuple[torch.Tensor, ...], of_call: tuple[Any, ...] = (None,) * 4, places: tuple[int, ...] = (),
+                     rooms: Sequence[functools.partial[torch.Tensor]] = (), addresses: Sequence[Any] = (0,) * 4, may_spare: bool = False) -> Any:
+        """What the compiled part takes for this, or None: of_call are the stream, whether it is captured, the device, and what brings it to the stream."""
+        if _in_c is None or self.look is None or not {*map(type, tensors)} <= {*_PLAIN} or any(room.keywords for room in rooms):
+            return None
+        held = (*of_call, look_of(*tensors, sized=False), self.grads, (self.scale, self.phase, self.deterministic, self.softcap), self.rest, self.apply,
+                places, tuple(part for room in rooms for part in (room.func, room.args)))
+        return _in_c.prepare(tensors, held, addresses, may_spare)
+
+
+class Wanting(Known):
+    """A forward whose gradients are wanted."""
+
+    def __init__(self, tensors: tuple[torch.Tensor, ...], rest: tuple[Any, ...]) -> None:
+        super().__init__(tensors, rest)
+        self.apply = _with_plain_gradients
+        self.prepared = self.for_compiled(tensors)
 
 
 class Prepared(Known):
@@ -165,15 +185,11 @@ class Prepared(Known):
 
     def compiled(self, tensors: tuple[torch.Tensor, ...], given: str, made: str, rooms: Sequence[functools.partial[torch.Tensor]], may_spare: bool = False) -> Any:
         """The same for the compiled part: tensors by their names in the call, and what allocates those that are made."""
-        if _in_c is None or self.look is None or not {*map(type, tensors)} <= {*_PLAIN} or any(room.keywords for room in rooms):
-            return None
         places = dict(zip(self.ready.names, self.ready.places))
-        held = (self.stream, self.captures, self.device, self.ready.plan.enter, look_of(*tensors, sized=False), self.grads,
-                (self.scale, self.phase, self.deterministic, self.softcap), self.rest, tuple(places[name] for name in f"{given} {made}".split()),
-                tuple(part for room in rooms for part in (room.func, room.args)))
         plan, _, why = self.ready.call.arguments
         addresses = ctypes.addressof(self.ready.words), plan.value, ctypes.cast(why, ctypes.c_void_p).value, ctypes.cast(plan_run, ctypes.c_void_p).value
-        return _in_c.prepare(tensors, held, addresses, may_spare)
+        return self.for_compiled(tensors, (self.stream, self.captures, self.device, self.ready.plan.enter),
+                                 tuple(places[name] for name in f"{given} {made}".split()), rooms, addresses, may_spare)
 
     def fail(self, code: int, *tensors: torch.Tensor) -> None:
         """Of the library's call."""
@@ -236,8 +252,7 @@ def again(known: Sequence[Any], q: torch.Tensor, k: torch.Tensor, v: torch.Tenso
             continue
         if one.apply is not None:
             _move_to_front(known, one)
-            made = one.apply(q, k, v, None, one.rest)
-            return made if return_lse else made[0]
+            return one.apply(q, k, v, None, one.rest, return_lse)
         index = one.index
         if index is not None and (_device() != index or _raw_stream(index) != one.stream or one.stream and _captures() is not one.captures):
             continue  # stream 0, the default one, is never captured
@@ -274,20 +289,28 @@ def remember(one: Known, every: dict[Any, list[Any]], key: Any, most: int) -> No
         del known[LOOKS:]
 
 
-def _forward(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, number: int, layer: int, scale: Optional[float], phase: str,
-             cu_seqlens_q: Optional[Sequence[int]], cu_seqlens_k: Optional[Sequence[int]], deterministic: bool = True,
-             softcap: Optional[float] = None, sinks: Optional[torch.Tensor] = None) -> tuple[torch.Tensor, torch.Tensor]:
-    simple = cu_seqlens_q is None and cu_seqlens_k is None and sinks is None and type(layer) is int
+def _compute(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, rest: tuple[Any, ...], sinks: Optional[torch.Tensor], return_lse: bool, where: tuple[str, ...] = ()) -> Any:
+    """o, or o and lse; where: what is known of calls inside of autograd is apart from what is known of others, of which each finds the other kind first."""
+    number, layer, scale, phase, begins_q, begins_k, deterministic, softcap = rest
+    simple = begins_q is None and begins_k is None and sinks is None and type(layer) is int
     if simple:
-        made: Optional[tuple[torch.Tensor, torch.Tensor]] = quick(_kept.again.get((number, layer), ()), q, k, v, scale, phase, deterministic, True, softcap)
+        made = quick(_kept.again.get((number, layer, *where), ()), q, k, v, scale, phase, deterministic, return_lse, softcap)
         if made is not None:
             return made
     o, lse = torch.empty_like(q), q.new_empty(q.shape[:-1], dtype=torch.float32)
-    rest = (number, layer, scale, phase, cu_seqlens_q, cu_seqlens_k, deterministic, softcap)
     ready = _run("forward", (q, k, v), o, lse, rest, sinks=sinks)
     if simple:
-        remember(Again(ready, (q, k, v), rest, o, lse), _kept.again, (number, layer), 1024)
-    return o, lse
+        remember(Again(ready, (q, k, v), rest, o, lse), _kept.again, (number, layer, *where), 1024)
+    return (o, lse) if return_lse else o
+
+
+def _forward(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, number: int, layer: int, scale: Optional[float], phase: str,
+             cu_seqlens_q: Optional[Sequence[int]], cu_seqlens_k: Optional[Sequence[int]], deterministic: bool = True,
+             softcap: Optional[float] = None, sinks: Optional[torch.Tensor] = None, *, return_lse: bool = True) -> Any:
+    return _compute(q, k, v, (number, layer, scale, phase, cu_seqlens_q, cu_seqlens_k, deterministic, softcap), sinks, return_lse)
+
+
+_output: Callable[..., Any] = functools.partial(_forward, return_lse=False)
 
 
 # ---------------------------------------------------------------- the operators around torch's dispatcher
@@ -305,7 +328,7 @@ def _is_seen(*tensors: torch.Tensor) -> bool:
             or bool(torch._C._len_torch_function_stack()) or vars(torch.autograd.profiler).get("_is_profiler_enabled") is not False)
 
 
-def _go_around(op: Any, body: Callable[..., Any], n_tensors: int) -> None:
+def _go_around(op: Any, body: Callable[..., Any], n_tensors: int, which: int) -> None:
     """Compiled code calls op, which hands its arguments to `_op`, the way into torch's dispatcher. From there to `body` they become C++ values and Python's
     again, which costs more than the call itself. So `_op` becomes a function of the compiled part: it answers a call like one before, and `otherwise` the rest.
     An operator's hash is that of its `_op`: this comes before anybody else sees the operator."""
@@ -319,17 +342,19 @@ def _go_around(op: Any, body: Callable[..., Any], n_tensors: int) -> None:
             return body(*tensors, *after)
         return dispatched(*args, **named)
 
-    op._op = _in_c.operator(_kept, otherwise, n_tensors == 6)
+    op._op = _in_c.operator(_kept, otherwise, which)
 
 
 if _in_c is not None and hasattr(torch.ops.s2.attention.default, "_op"):
-    _go_around(torch.ops.s2.attention.default, lambda *given: _forward(*given), 3)
-    _go_around(torch.ops.s2.attention_backward.default, lambda *given: _backward(*given), 6)
+    _go_around(torch.ops.s2.attention.default, lambda *given: _forward(*given), 3, 0)
+    _go_around(torch.ops.s2.attention_backward.default, lambda *given: _backward(*given), 6, 1)
+    _go_around(torch.ops.s2.attention_output.default, lambda *given: _output(*given), 3, 2)
 
 
 # ---------------------------------------------------------------- the operators
 
 _library.impl("attention", _forward, "CompositeExplicitAutograd")
+_library.impl("attention_output", _output, "CompositeExplicitAutograd")
 
 
 def _fake_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *rest: Any) -> tuple[torch.Tensor, torch.Tensor]:
@@ -337,7 +362,13 @@ def _fake_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *rest: An
     return torch.empty_like(q), q.new_empty(q.shape[:-1], dtype=torch.float32)
 
 
+def _fake_output(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *rest: Any) -> torch.Tensor:
+    _check(q, k, v, None)
+    return torch.empty_like(q)
+
+
 _torch_library.register_fake("s2::attention", _fake_attention, lib=_library)
+_torch_library.register_fake("s2::attention_output", _fake_output, lib=_library)
 
 
 def _laid_out(d_o: torch.Tensor) -> torch.Tensor:
@@ -434,11 +465,26 @@ def _gradients(ctx: Any, d_o: torch.Tensor, _: Any, backward: Callable[..., tupl
     return (*made, *(None for _ in ctx.rest), None if sinks is None else d_sinks)
 
 
+def _keep_inputs(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+    q, k, v, *ctx.rest, sinks = inputs
+    ctx.pattern = with_number(ctx.rest[0]) if type(ctx.rest[0]) is int else None
+    ctx.save_for_backward(q, k, v, sinks)
+
+
+def _gradients_of_output(ctx: Any, d_o: torch.Tensor) -> tuple[Any, ...]:
+    """Of a graph that was made where nobody wanted gradients, and that somebody wants them of: lse is computed again."""
+    q, k, v, sinks = ctx.saved_tensors
+    o, lse = torch.ops.s2.attention.default(q, k, v, *ctx.rest, sinks)
+    *made, d_sinks = torch.ops.s2.attention_backward.default(d_o, q, k, v, o, lse, *ctx.rest, sinks)
+    return (*made, *(None for _ in ctx.rest), None if sinks is None else d_sinks)
+
+
 def _no_second(ctx: Any, *gradients: torch.Tensor) -> NoReturn:
     raise UnsupportedError("d_o: gradients of gradients are not computed")
 
 
 _torch_library.register_autograd("s2::attention", _gradients, setup_context=_keep, lib=_library)
+_torch_library.register_autograd("s2::attention_output", _gradients_of_output, setup_context=_keep_inputs, lib=_library)
 _torch_library.register_autograd("s2::attention_backward", _no_second, lib=_library)
 
 
@@ -486,7 +532,7 @@ def block_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, pattern: 
         raise ArgumentError(f"pattern: an s2.Pattern is wanted, not {type(pattern).__name__}")
     _check(q, k, v, sinks)
     _check_beside(q, counts=counts, blocks=blocks)
-    if torch.is_grad_enabled() and any(one is not None and one.requires_grad for one in (q, k, v, sinks)):
+    if _wants_gradients(q, k, v, sinks):
         raise ArgumentError("q: it requires gradients, and lists of blocks have none; detach it, or use torch.no_grad()")
     if forward_ad._current_level >= 0:
         raise UnsupportedError("q: gradients in forward mode are not computed")
@@ -531,7 +577,7 @@ class _WithGradients(torch.autograd.Function):
     """The operator with its gradients, without the dispatcher, and as torch.func's transforms want it."""
 
     @staticmethod
-    def forward(*inputs: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    def forward(*inputs: Any) -> Any:
         return _forward(*inputs)
 
     @staticmethod
@@ -556,22 +602,30 @@ class _WithPlainGradients(torch.autograd.Function):
     each call, which costs more than all else."""
 
     @staticmethod
-    def forward(ctx: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, sinks: Optional[torch.Tensor], rest: tuple[Any, ...]) -> tuple[torch.Tensor, torch.Tensor]:
-        o, lse = _forward(*(q, k, v, *rest, sinks))
+    def forward(ctx: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, sinks: Optional[torch.Tensor], rest: tuple[Any, ...], return_lse: bool) -> Any:
+        o, lse = _compute(q, k, v, rest, sinks, True, _WITHIN)
         ctx.rest, ctx.pattern = rest, with_number(rest[0])  # held until the gradients are done
         ctx.save_for_backward(q, k, v, o, lse, sinks)
+        if not return_lse:
+            return o
         ctx.mark_non_differentiable(lse)
+        ctx.set_materialize_grads(False)  # else torch fills a tensor with zeros for lse
         return o, lse
 
     @staticmethod
-    def backward(ctx: Any, d_o: torch.Tensor, d_lse: Any) -> tuple[Any, ...]:
+    def backward(ctx: Any, d_o: torch.Tensor, d_lse: Any = None) -> tuple[Any, ...]:
         q, k, v, o, lse, sinks = ctx.saved_tensors
         if torch.is_grad_enabled():  # somebody may ask for gradients of these
             *made, d_sinks = _applied(_Gradients)(d_o, q, k, v, o, lse, *ctx.rest, sinks)
         else:
             d_sinks = None if sinks is None else _sink_gradient(q, sinks)
             made = _three_gradients(d_o, q, k, v, o, lse, sinks, ctx.rest, d_sinks)
-        return (*made, None if sinks is None else d_sinks, None)
+        return (*made, None if sinks is None else d_sinks, None, None)
+
+
+_WITHIN = ("within",)
+# As _WithPlainGradients.apply without what torch.func needs, which looks at each argument and costs a third of all: it is called where no transform looks on.
+_with_plain_gradients: Callable[..., Any] = getattr(super(torch.autograd.Function, _WithPlainGradients), "apply")
 
 
 def _applied(function: Any) -> Any:
@@ -589,17 +643,19 @@ def _is_watched(*tensors: torch.Tensor) -> bool:
     return transform is not None and transform.key() == torch._C._functorch.TransformType.Functionalize
 
 
-def _unwatched(tensors: tuple[torch.Tensor, ...], sinks: Optional[torch.Tensor], rest: tuple[Any, ...]) -> tuple[torch.Tensor, torch.Tensor]:
+def _wants_gradients(*tensors: Optional[torch.Tensor]) -> bool:
+    return torch.is_grad_enabled() and any(one is not None and one.requires_grad for one in tensors)
+
+
+def _unwatched(tensors: tuple[torch.Tensor, ...], sinks: Optional[torch.Tensor], rest: tuple[Any, ...], return_lse: bool) -> Any:
     """The operator as who asks for these gradients needs it."""
     q, k, v = tensors
-    made: tuple[torch.Tensor, torch.Tensor]
     if _transforms() is not None or forward_ad._current_level >= 0:
         made = _applied(_WithGradients)(q, k, v, *rest, sinks)
-    elif torch.is_grad_enabled() and any(one is not None and one.requires_grad for one in (*tensors, sinks)):
-        made = _applied(_WithPlainGradients)(q, k, v, sinks, rest)
-    else:
-        made = _forward(*(q, k, v, *rest, sinks))
-    return made
+        return made if return_lse else made[0]
+    if _wants_gradients(*tensors, sinks):
+        return _applied(_WithPlainGradients)(q, k, v, sinks, rest, return_lse)
+    return _compute(q, k, v, rest, sinks, return_lse)
 
 
 def _check(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, sinks: Optional[torch.Tensor]) -> None:
@@ -640,15 +696,17 @@ def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, pattern: Patter
     inputs = (q, k, v) if sinks is None else (q, k, v, sinks)
     begins = _begins(cu_seqlens_q, "cu_seqlens_q"), _begins(cu_seqlens_k, "cu_seqlens_k")
     if _is_watched(*inputs):
-        o, lse = torch.ops.s2.attention.default(q, k, v, pattern.number, layer, scale, phase, *begins, deterministic, softcap, sinks)
+        given_op = (q, k, v, pattern.number, layer, scale, phase, *begins, deterministic, softcap, sinks)
+        if not return_lse and not _wants_gradients(*inputs):
+            return torch.ops.s2.attention_output.default(*given_op)
+        o, lse = torch.ops.s2.attention.default(*given_op)
         return (o, lse) if return_lse else o
     layer = _lib.integer(layer, "layer", 0, pattern.layers - 1)
     _lib.word(phase, "phase", _lib.PHASES)
     _lib.flag(deterministic, "deterministic")
     rest = (pattern.number, layer, scale, phase, *begins, deterministic, softcap)
-    o, lse = _unwatched((q, k, v), sinks, rest)
+    made = _unwatched((q, k, v), sinks, rest, return_lse)
+    o = made[0] if return_lse else made
     if o.grad_fn is not None and sinks is None and begins == (None, None) and all(map(operator.is_, given, (q, k, v))) and _transforms() is None:
-        known = Known(given, rest)
-        known.apply = _applied(_WithPlainGradients)
-        remember(known, _kept.wanting, (pattern.number, layer), 1024)
-    return (o, lse) if return_lse else o
+        remember(Wanting(given, rest), _kept.again, (pattern.number, layer), 1024)
+    return made

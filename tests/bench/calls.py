@@ -8,6 +8,7 @@ usage: calls.py [--uncompiled] [FOLDER...]                      the kernel left 
 Each FOLDER has a package s2 (python/ of a checkout, or an unzipped wheel), and several are measured in turns. None: the one that is installed; with a library
 this checkout's. S2_COMMIT names the commit where git cannot."""
 import argparse
+import contextlib
 import ctypes
 import functools
 import itertools
@@ -26,7 +27,7 @@ LAYERS = 8
 # Beside which call in C; all else that calls the library is beside "C".
 IN_C = {"attention, other addresses": "C, other addresses", "the gradients": "C, gradients", "  of it: without autograd": "C, gradients", "the gradients' operator in compiled code": "C, gradients",
         "torch's gradients": "C, gradients", "attend, 8 sequences": "C, step of 8 sequences"}
-NOT_OURS = ("an empty call of the library", "  of it: a new tensor", "  the look at three tensors", "  four addresses", "  whether one is nested", "write, 8 sequences")
+NOT_OURS = ("an empty call of the library", "entering and leaving what is below autograd", "  of it: a new tensor", "  the look at three tensors", "  four addresses", "  whether one is nested", "write, 8 sequences")
 PATTERN = "layers 1; heads 8; kv-heads 2; head-dim 128; block 16; layers all: local 2 | stride 4 phase kv"
 
 
@@ -86,12 +87,19 @@ def cases(torch, s2, stubbed, uncompiled=False):
         s2._lib.plan_run = ops.plan_run = empty()
         kept.again.clear()  # what is known of a call has the library's address
     operator, operator_backward = torch.ops.s2.attention.default, torch.ops.s2.attention_backward.default
+    operator_output = getattr(torch.ops.s2, "attention_output", torch.ops.s2.attention).default  # older packages have none
     turns = itertools.cycle((tensors, others))
 
     def compiled(operator, *given):
-        """As inductor's code calls it."""
-        with torch._C._AutoDispatchBelowAutograd():
+        """As inductor's code calls it, which enters what is below autograd once for a graph."""
+        def call():
             operator(*given, *rest, deterministic=True, softcap=None, sinks=None)
+        call.within = torch._C._AutoDispatchBelowAutograd
+        return call
+
+    def enter():
+        with torch._C._AutoDispatchBelowAutograd():
+            pass
 
     q, k, v = tensors
     look, room = ops.look_of(q, k, v), ops._room(o)
@@ -105,8 +113,10 @@ def cases(torch, s2, stubbed, uncompiled=False):
              "attention, gradients wanted": lambda: s2.attention(*leaves, pattern),
              "the gradients": lambda: torch.autograd.grad(o, leaves, ones, retain_graph=True),
              "  of it: without autograd": lambda: ops._backward(*given),
-             "the operator in compiled code": lambda: compiled(operator, *tensors),
-             "the gradients' operator in compiled code": lambda: compiled(operator_backward, *given[:6]),
+             "entering and leaving what is below autograd": enter,
+             "the operator in compiled code": compiled(operator, *tensors),
+             "the operator in compiled code, without lse": compiled(operator_output, *tensors),
+             "the gradients' operator in compiled code": compiled(operator_backward, *given[:6]),
              **steps}
     whole = {} if uncompiled else whole_graphs(torch, layers("attention", lambda *x: s2.attention(*x, pattern)), tensors)
     if stubbed:
@@ -173,6 +183,11 @@ def setting(torch):
     return {**found, "torch": torch.__version__, "python": sys.version.split()[0], "commit": commit or "unknown"}
 
 
+def within(call):
+    """What it is called in."""
+    return getattr(call, "within", contextlib.nullcontext)()
+
+
 def rounds(torch, calls, seconds):
     """Means of calls in a row, of all calls in turn; nothing is queued when a row begins. What warms up is not counted."""
     wait = torch.cuda.synchronize if torch.cuda.is_available() else lambda: None
@@ -181,10 +196,11 @@ def rounds(torch, calls, seconds):
     while time.perf_counter() < end or len(found["attention"]) < 6:
         for name, call in calls.items():
             wait()
-            begin = time.perf_counter()
-            for _ in range(IN_A_ROW):
-                call()
-            found[name].append((time.perf_counter() - begin) / IN_A_ROW * 1e6)
+            with within(call):
+                begin = time.perf_counter()
+                for _ in range(IN_A_ROW):
+                    call()
+                found[name].append((time.perf_counter() - begin) / IN_A_ROW * 1e6)
     wait()
     return {name: took[1:] for name, took in found.items()}
 
@@ -200,8 +216,9 @@ def measure(library, seconds, uncompiled):
     if not library:
         least = {}
         for name, call in calls.items():
-            call()
-            least[name] = [min(timeit.repeat(call, number=IN_A_ROW, repeat=100)) / IN_A_ROW * 1e6]
+            with within(call):
+                call()
+                least[name] = [min(timeit.repeat(call, number=IN_A_ROW, repeat=100)) / IN_A_ROW * 1e6]
         for name, (took,) in a_layer(least).items():
             print(f"{name}\t{took:.2f}")
         return

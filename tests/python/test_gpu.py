@@ -348,12 +348,13 @@ class OnGpu(unittest.TestCase):
         inputs = [draw(1, 1024, 1024, 128, torch.bfloat16, 8, 2, grad=False) for _ in range(7)]
         inputs = [(torch.randn_like(one[0]), *one) for one in inputs]
 
-        def ask(forward, backward, d_o, q, k, v):
+        def ask(forward, output, backward, d_o, q, k, v):
             o, lse = forward(q, k, v, *rest, **by_name)
-            return o, lse, *backward(d_o, q, k, v, o, lse, *rest, **by_name)
+            return o, lse, output(q, k, v, *rest, **by_name), *backward(d_o, q, k, v, o, lse, *rest, **by_name)
 
-        want = [ask(*(torch._C._get_operation_overload(f"s2::{name}", "")[0] for name in ("attention", "attention_backward")), *one) for one in inputs]
-        ours = torch.ops.s2.attention.default, torch.ops.s2.attention_backward.default
+        names = "attention", "attention_output", "attention_backward"
+        want = [ask(*(torch._C._get_operation_overload(f"s2::{name}", "")[0] for name in names), *one) for one in inputs]
+        ours = [getattr(torch.ops.s2, name).default for name in names]
         streams, got = [torch.cuda.default_stream(), torch.cuda.Stream(), torch.cuda.Stream()], []
         torch.cuda.synchronize()
         for turn, one in enumerate(inputs[:6] * 2):

@@ -324,8 +324,23 @@ class Operators(unittest.TestCase):
 
     def test_torchs_own_checks_pass(self):
         sinks = torch.randn(4, requires_grad=True)
-        torch.library.opcheck(torch.ops.s2.attention.default, (*draw(40), self.pattern.number, 0, None, "prefill", None, None, True, 2.0, sinks))
-        torch.library.opcheck(torch.ops.s2.attention.default, (*draw(40), self.pattern.number, 0, None, "prefill", None, None))
+        for op in (torch.ops.s2.attention.default, torch.ops.s2.attention_output.default):
+            torch.library.opcheck(op, (*draw(40), self.pattern.number, 0, None, "prefill", None, None, True, 2.0, sinks))
+            torch.library.opcheck(op, (*draw(40), self.pattern.number, 0, None, "prefill", None, None))
+
+    def test_a_graph_that_was_made_without_gradients_gives_them(self):
+        """It has the operator that makes no lse, which then is computed for the gradients."""
+        sinks = torch.randn(4)
+        for more in ({}, {"sinks": sinks, "softcap": 2.0, "layer": 1}):
+            given = [one.detach() for one in draw(40)]
+            leaves = [one.clone().requires_grad_() for one in given]
+            made = torch.fx.experimental.proxy_tensor.make_fx(lambda *x: s2.attention(*x, self.pattern, **more))(*given)
+            self.assertIn("s2.attention_output", made.code)
+            weight = torch.randn_like(given[0])
+            want = s2.attention(*leaves, self.pattern, **more)
+            got = made(*leaves)
+            self.assertTrue(torch.equal(got, want))
+            self.assertTrue(all(map(torch.equal, torch.autograd.grad(got, leaves, weight), torch.autograd.grad(want, leaves, weight))))
 
     def test_compiled_code_is_one_graph_with_gradients(self):
         def layer(q, k, v):
@@ -424,8 +439,7 @@ class Operators(unittest.TestCase):
 
         options = [{}, {"scale": 0.5}, {"layer": 1, "scale": 0.3, "phase": "decode", "softcap": 2.0, "deterministic": False}]
         kept = importlib.import_module("s2.attention")._kept
-        for known in (kept.again, kept.wanting):  # what other tests left stays where it is when it is met, and is the first to be forgotten
-            known.clear()
+        kept.again.clear()  # what other tests left stays where it is when it is met, and is the first to be forgotten
         for more in options:
             for leaves in forms():
                 ask(leaves, more)
@@ -434,8 +448,7 @@ class Operators(unittest.TestCase):
         with unittest.mock.patch.multiple(s2.torch_ops, _run=unittest.mock.Mock(side_effect=again), _check=unittest.mock.Mock(side_effect=again)):
             found = [ask(leaves, more) for leaves, more in fresh]
         for (leaves, more), got in zip(fresh, found):
-            for known in (kept.again, kept.wanting):
-                known.clear()
+            kept.again.clear()
             for one, want in zip(got, ask(leaves, more)):
                 self.assertTrue(torch.equal(one, want), more)
 
@@ -521,6 +534,7 @@ class Operators(unittest.TestCase):
         q, k, v = (one.detach() for one in draw(40))
         o, lse = s2.attention(q, k, v, self.pattern, return_lse=True)
         operators = [(torch.ops.s2.attention.default, self.by_dispatcher("attention"), (q, k, v)),
+                     (torch.ops.s2.attention_output.default, self.by_dispatcher("attention_output"), (q, k, v)),
                      (torch.ops.s2.attention_backward.default, self.by_dispatcher("attention_backward"), (torch.randn_like(q), q, k, v, o, lse))]
 
         odd = [lambda one: one.clone().requires_grad_(), torch.nn.Parameter, torch.Tensor.bfloat16, torch.Tensor.contiguous, lambda one: one[:1], lambda one: one[0], lambda one: one.mT,
@@ -558,13 +572,30 @@ class Operators(unittest.TestCase):
                 self.assertEqual(*ended, where)
                 refused.add(ended[0])
                 continue
-            for one, other in zip(*ended):
+            for one, other in zip(*([made] if isinstance(made, torch.Tensor) else made for made in ended)):
                 self.assertEqual((one.shape, one.stride(), one.dtype, one.device, one.requires_grad, one.is_inference(), type(one)),
                                  (other.shape, other.stride(), other.dtype, other.device, other.requires_grad, other.is_inference(), type(other)), where)
                 self.assertTrue(one.is_meta or torch.equal(one, other), where)
             answered += 1
         self.assertGreater(answered, 700)
         self.assertGreater(len(refused), 20)
+
+    def test_inferring_code_makes_no_lse(self):
+        """Nobody can ask for it: a graph without gradients has one tensor of each call."""
+        graphs = []
+        q, k, v = draw(40)
+
+        def keep(graph, _):
+            graphs.append(graph.code)
+            return graph
+
+        for ask, wanted in ((torch.no_grad, "attention_output.default"), (contextlib.nullcontext, "attention.default")):
+            torch.compiler.reset()
+            graphs.clear()
+            with ask():
+                made = torch.compile(lambda *x: s2.attention(*x, self.pattern), fullgraph=True, backend=keep)(q, k, v)
+            self.assertTrue(torch.equal(made, s2.attention(q, k, v, self.pattern)))
+            self.assertIn(wanted, graphs[0])
 
     @unittest.skipIf(s2.torch_ops._in_c is None, "no compiled part, or a torch that it does not know")
     def test_compiled_code_calls_operators_around_the_dispatcher(self):
@@ -612,7 +643,7 @@ class Operators(unittest.TestCase):
     def in_c(self):
         """No call of the operators comes to Python."""
         through = unittest.mock.Mock(side_effect=AssertionError("in Python"))
-        with unittest.mock.patch.multiple(s2.torch_ops, _run=through, quick=through, quick_gradients=through, _forward=through, _backward=through):
+        with unittest.mock.patch.multiple(s2.torch_ops, _run=through, quick=through, quick_gradients=through, _forward=through, _output=through, _backward=through):
             yield
 
     @unittest.skipIf(s2.torch_ops._in_c is None, "no compiled part, or a torch that it does not know")
@@ -631,10 +662,11 @@ class Operators(unittest.TestCase):
                     options = {name: defaults[name] for name in named}
                     ask = functools.partial(torch.ops.s2.attention.default, q, k, v, *rest, **options)
                     o, lse = ask()
+                    ask_output = functools.partial(torch.ops.s2.attention_output.default, q, k, v, *rest, **options)
                     ask_gradients = functools.partial(torch.ops.s2.attention_backward.default, d_o, q, k, v, o, lse, *rest, **options)
-                    want = *ask(), *ask_gradients(), *ask_gradients()
+                    want = *ask(), ask_output(), *ask_gradients(), *ask_gradients()
                     with self.in_c():
-                        made = *ask(), *ask_gradients(), *ask_gradients()
+                        made = *ask(), ask_output(), *ask_gradients(), *ask_gradients()
                     self.assertTrue(all(map(torch.equal, made, want)))
 
     @unittest.skipIf(s2.torch_ops._in_c is None, "no compiled part, or a torch that it does not know")
@@ -685,11 +717,12 @@ class Operators(unittest.TestCase):
                 seen.append(operator.name())
                 return operator(*args, **(kwargs or {}))
 
-        for call in (lambda: s2.attention(q, k, v, self.pattern), lambda: torch.ops.s2.attention.default(q, k, v, self.pattern.number, 0, None, "prefill", None, None)):
+        rest = (self.pattern.number, 0, None, "prefill", None, None)
+        for name, call in {"attention_output": lambda: s2.attention(q, k, v, self.pattern), "attention": lambda: torch.ops.s2.attention.default(q, k, v, *rest)}.items():
             seen.clear()
             with Watch():
                 call()
-            self.assertIn("s2::attention", seen)
+            self.assertIn(f"s2::{name}", seen)
         with torch._subclasses.fake_tensor.FakeTensorMode() as fake:
             self.assertIsInstance(s2.attention(*map(fake.from_tensor, (q, k, v)), self.pattern), torch._subclasses.fake_tensor.FakeTensor)
         traced = torch.fx.experimental.proxy_tensor.make_fx(lambda *x: s2.attention(*x, self.pattern))(q, k, v)
@@ -1018,6 +1051,9 @@ class Surface(test_fuzz.Surface):
         def operator(q, k, v, pattern, layer, scale, phase, cu_seqlens_q, cu_seqlens_k, deterministic=True, softcap=None, sinks=None):
             return call("attention", q, k, v, pattern, layer, scale, phase, cu_seqlens_q, cu_seqlens_k, deterministic, softcap, sinks)
 
+        def operator_output(q, k, v, pattern, layer, scale, phase, cu_seqlens_q, cu_seqlens_k, deterministic=True, softcap=None, sinks=None):
+            return call("attention_output", q, k, v, pattern, layer, scale, phase, cu_seqlens_q, cu_seqlens_k, deterministic, softcap, sinks)
+
         def operator_backward(d_o, q, k, v, o, lse, pattern, layer, scale, phase, cu_seqlens_q, cu_seqlens_k, deterministic=True, softcap=None, sinks=None):
             return call("attention_backward", d_o, q, k, v, o, lse, pattern, layer, scale, phase, cu_seqlens_q, cu_seqlens_k, deterministic, softcap, sinks)
 
@@ -1029,4 +1065,4 @@ class Surface(test_fuzz.Surface):
             except Exception:
                 return None
 
-        yield from (("operator", operator), ("operator_backward", operator_backward))
+        yield from (("operator", operator), ("operator_output", operator_output), ("operator_backward", operator_backward))
