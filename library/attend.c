@@ -120,6 +120,40 @@ static bool begins_fit(const int32_t *begin, const int32_t *n_tok, int32_t n)
     return true;
 }
 
+/* Whether a sequence without tokens may be left out: only then does nothing else count sequences. */
+static bool may_be_empty(const s2_api_plan_options *in)
+{
+    return in->q_begin != NULL && in->pass != S2_API_DECODING && in->list_heads == 0;
+}
+
+/* The sequences that have tokens; where they begin in packed tensors goes to q_begin and k_begin. */
+static s2_status read_sequences(s2_api_plan *plan, const s2_api_plan_options *in, int32_t *q_begin,
+                                int32_t *k_begin, s2_diag *diag)
+{
+    int32_t n = 0;
+    for (int32_t seq = 0; seq < in->n_sequences; seq++) {
+        const int32_t q_tok = in->q_tok[seq], k_tok = in->k_tok[seq];
+        if (q_tok == 0 && k_tok == 0 && may_be_empty(in))
+            continue;
+        if (q_tok < 1 || q_tok > k_tok || k_tok > S2_LIMIT_CONTEXT_TOK)
+            return s2_diag_set(diag, S2_EINVAL, 0, 0, 0,
+                               "q_tok, k_tok: sequence %d has %d queries and %d keys; at least one query, "
+                               "no more than keys, and at most %d keys; only a packed sequence may have "
+                               "neither, and not in DECODING or with lists",
+                               seq, q_tok, k_tok, S2_LIMIT_CONTEXT_TOK);
+        plan->lens[n] = (s2_plan_seq){q_tok, k_tok};
+        q_begin[n] = in->q_begin != NULL ? in->q_begin[seq] : 0;
+        k_begin[n] = in->k_begin != NULL ? in->k_begin[seq] : 0;
+        n++;
+    }
+    if (n == 0)
+        return s2_diag_set(diag, S2_EINVAL, 0, 0, 0, "q_tok, k_tok: no sequence has a token");
+    q_begin[n] = in->q_begin != NULL ? in->q_begin[in->n_sequences] : 0;
+    k_begin[n] = in->k_begin != NULL ? in->k_begin[in->n_sequences] : 0;
+    plan->problem.n_seqs = n;
+    return S2_OK;
+}
+
 static s2_status read_lengths(s2_api_plan *plan, const s2_api_plan_options *in, s2_diag *diag)
 {
     const size_t n = (size_t)in->n_sequences;
@@ -130,22 +164,13 @@ static s2_status read_lengths(s2_api_plan *plan, const s2_api_plan_options *in, 
     if (plan->lens == NULL || begins == NULL || plan->of_cache.sequences == NULL ||
         plan->of_cache.versions == NULL)
         return S2_ENOMEM;
-    for (int32_t seq = 0; seq < in->n_sequences; seq++) {
-        if (in->q_tok[seq] < 1 || in->q_tok[seq] > in->k_tok[seq] || in->k_tok[seq] > S2_LIMIT_CONTEXT_TOK)
-            return s2_diag_set(diag, S2_EINVAL, 0, 0, 0,
-                               "q_tok, k_tok: sequence %d has %d queries and %d keys; at least one query, "
-                               "no more than keys, and at most %d keys",
-                               seq, in->q_tok[seq], in->k_tok[seq], S2_LIMIT_CONTEXT_TOK);
-        plan->lens[seq] = (s2_plan_seq){in->q_tok[seq], in->k_tok[seq]};
-    }
+    S2_TRY(read_sequences(plan, in, begins, begins + n + 1, diag));
     if (!begins_fit(in->q_begin, in->q_tok, in->n_sequences) ||
         !begins_fit(in->k_begin, in->k_tok, in->n_sequences))
         return s2_diag_set(diag, S2_EINVAL, 0, 0, 0,
                            "q_begin, k_begin: sequences do not lie one after the other");
     if (in->q_begin == NULL)
         return S2_OK;
-    memcpy(begins, in->q_begin, (n + 1) * sizeof *begins);
-    memcpy(begins + n + 1, in->k_begin, (n + 1) * sizeof *begins);
     plan->problem.q_begin_tok = begins;
     plan->problem.k_begin_tok = begins + n + 1;
     return S2_OK;
@@ -227,7 +252,6 @@ static s2_status build(s2_api_plan *plan, const s2_api_plan_options *in, s2_diag
     planning ask = {plan, (s2_phase)in->phase, in->layer};
     plan->problem = (s2_attn_problem){.pass = (s2_pass)in->pass,
                                       .dtype = (s2_dtype)in->dtype,
-                                      .n_seqs = in->n_sequences,
                                       .n_heads = pattern->n_heads,
                                       .n_kv_heads = pattern->n_kv_heads,
                                       .head_dim = in->head_dim,

@@ -309,9 +309,13 @@ typedef struct s2_api_plan_options {
     int32_t dtype;
     int32_t head_dim;
     int32_t n_sequences;
-    int32_t deterministic;  /* not 0: only kernels that give the same bits every time */
-    const int32_t *q_tok;   /* [n_sequences]: number of queries, at the last positions of ... */
-    const int32_t *k_tok;   /* ... this many keys */
+    int32_t deterministic; /* not 0: only kernels that give the same bits every time */
+    /*
+     * [n_sequences]: number of queries, at the last positions of this many keys; at least one query. A packed
+     * sequence may have neither, except in DECODING and with lists; some sequence must have tokens.
+     */
+    const int32_t *q_tok;
+    const int32_t *k_tok;
     const int32_t *q_begin; /* NULL, or [n_sequences + 1]: where each sequence begins in packed tensors */
     const int32_t *k_begin; /* NULL if and only if q_begin is */
     float cap;              /* > 0: scores are cap * tanh(scale * q . k / cap); 0: not capped */

@@ -420,6 +420,126 @@ static void a_wrong_call_is_told_which_argument_is_wrong(void **state)
     s2_api_cache_close(cache);
 }
 
+/* ------------------------------------------------------------------ sequences without tokens */
+
+enum { MOST_PACKED = 7 };
+
+typedef struct packed {
+    int32_t n, lens[MOST_PACKED], begins[MOST_PACKED + 1];
+} packed;
+
+static s2_api_plan_options packed_options(const packed *at, int32_t pass)
+{
+    return (s2_api_plan_options){.size = sizeof(s2_api_plan_options),
+                                 .pass = pass,
+                                 .head_dim = DIM,
+                                 .n_sequences = at->n,
+                                 .deterministic = 1,
+                                 .q_tok = at->lens,
+                                 .k_tok = at->lens,
+                                 .q_begin = at->begins,
+                                 .k_begin = at->begins};
+}
+
+static void append(packed *at, int32_t n_tok)
+{
+    at->lens[at->n++] = n_tok;
+    at->begins[at->n] = at->begins[at->n - 1] + n_tok;
+}
+
+static void run_packed(attention *at, s2_api_device *device, const s2_api_pattern *pattern,
+                       const packed *sequences)
+{
+    s2_api_error why = {0};
+    s2_api_call call = {.size = sizeof call,
+                        .scale = 0.3f,
+                        .q = tensor(at->q),
+                        .k = tensor(at->k),
+                        .v = tensor(at->v),
+                        .o = tensor(at->o),
+                        .lse = {&at->lse[0][0], 0, LIMIT_TOK},
+                        .d_o = tensor(at->d_o),
+                        .d_q = tensor(at->d_q),
+                        .d_k = tensor(at->d_k),
+                        .d_v = tensor(at->d_v)};
+    for (int32_t pass = S2_API_FORWARD; pass <= S2_API_BACKWARD; pass++) {
+        s2_api_plan *plan = NULL;
+        const s2_api_plan_options options = packed_options(sequences, pass);
+        if (s2_api_plan_open(device, pattern, &options, &plan, &why) != S2_API_OK ||
+            s2_api_plan_run(plan, &call, &why) != S2_API_OK)
+            fail_msg("%s", why.message);
+        s2_api_plan_close(plan);
+    }
+}
+
+static void sequences_without_tokens_change_nothing(void **state)
+{
+    s2_api_pattern *const pattern =
+        open_text("heads 4; kv-heads 2; head-dim 24; block 16; layers all: local 2 | stride 3 phase head");
+    s2_rng rng = {s2_test_seed(11)};
+    s2_api_device *device = NULL;
+    attention *const at = calloc(2, sizeof *at);
+    (void)state;
+    assert_non_null(at);
+    assert_int_equal(s2_api_device_open("cpu", &device, NULL), 0);
+    for (size_t x = 0; x < sizeof at->q / sizeof(float); x++)
+        (&at->q[0][0][0])[x] = (float)(s2_test_unit(&rng) * 2 - 1);
+    memcpy(at->k, at->q, sizeof at->q);
+    memcpy(at->v, at->q, sizeof at->q);
+    memcpy(at->d_o, at->q, sizeof at->q);
+    for (int turn = 0; turn < 20; turn++) {
+        packed all = {0}, kept = {0};
+        append(&kept, 1 + (int32_t)s2_rng_below(&rng, 90));
+        append(&kept, 1 + (int32_t)s2_rng_below(&rng, 90));
+        for (int32_t seq = 0; seq <= kept.n; seq++) {
+            if (s2_rng_below(&rng, 2) == 0)
+                append(&all, 0);
+            if (seq < kept.n)
+                append(&all, kept.lens[seq]);
+        }
+        at[1] = at[0];
+        run_packed(&at[0], device, pattern, &kept);
+        run_packed(&at[1], device, pattern, &all);
+        assert_memory_equal(&at[0], &at[1], sizeof *at);
+    }
+    s2_api_device_close(device);
+    s2_api_pattern_close(pattern);
+    free(at);
+}
+
+static void sequences_without_tokens_are_refused_where_others_count_them(void **state)
+{
+    s2_api_pattern *const pattern =
+        open_text("heads 4; kv-heads 2; head-dim 24; block 16; layers all: dense");
+    s2_api_device *device = NULL;
+    s2_api_plan *plan = NULL;
+    s2_api_error why = {0};
+    const int32_t none[2] = {0, 0}, begins[3] = {0, 0, 0}, keys[2] = {0, 5}, begins_k[3] = {0, 0, 5};
+    packed at = {0};
+    (void)state;
+    append(&at, 9);
+    append(&at, 0);
+    assert_int_equal(s2_api_device_open("cpu", &device, NULL), 0);
+    s2_api_plan_options bad[5];
+    for (int n = 0; n < 5; n++)
+        bad[n] = packed_options(&at, n == 0 ? S2_API_DECODING : S2_API_FORWARD);
+    bad[1].q_begin = bad[1].k_begin = NULL; /* a batch */
+    bad[2].list_heads = 2;
+    bad[2].list_q_tok = 16;
+    bad[2].list_q_blocks = bad[2].list_most = 1;
+    bad[3].q_tok = bad[3].k_tok = none;
+    bad[3].q_begin = bad[3].k_begin = begins;
+    bad[4].q_tok = none; /* keys without a query */
+    bad[4].q_begin = begins;
+    bad[4].k_tok = keys;
+    bad[4].k_begin = begins_k;
+    for (int n = 0; n < 5; n++)
+        must_name(s2_api_plan_open(device, pattern, &bad[n], &plan, &why), &why, S2_API_ARGUMENT,
+                  n == 3 ? "no sequence has a token" : "q_tok, k_tok: sequence 1 has 0 queries");
+    s2_api_device_close(device);
+    s2_api_pattern_close(pattern);
+}
+
 /* ------------------------------------------------------------------ layers that read alike */
 
 typedef struct stepping {
@@ -697,6 +817,8 @@ int main(void)
         cmocka_unit_test(a_row_reads_the_blocks_that_a_call_lists),
         cmocka_unit_test(lists_that_do_not_fit_are_refused),
         cmocka_unit_test(a_wrong_call_is_told_which_argument_is_wrong),
+        cmocka_unit_test(sequences_without_tokens_change_nothing),
+        cmocka_unit_test(sequences_without_tokens_are_refused_where_others_count_them),
         cmocka_unit_test(one_plan_serves_the_layers_that_read_alike),
         cmocka_unit_test(plans_end_within_their_work),
         cmocka_unit_test(a_plan_of_random_numbers_is_made_or_refused),
