@@ -65,6 +65,12 @@ static s2_status read_layout(const s2_source *source, const char *root, const ch
     S2_TRY(s2_doc_bool_or(source->doc, path, false, &result.per_head, source->diag));
     snprintf(path, sizeof path, "%s/horizontal_global_attention", root);
     S2_TRY(s2_doc_bool_or(source->doc, path, false, &result.rows_too, source->diag));
+    if (result.n_patterns > 1 && !result.per_head && strcmp(mode, "fixed") == 0) {
+        snprintf(path, sizeof path, "%s/num_different_global_patterns", root);
+        return s2_doc_refuse(
+            source->doc, path, source->diag,
+            "DeepSpeed refuses more than one pattern where different_layout_per_head is false");
+    }
     snprintf(path, sizeof path, "%s/attention", root);
     const char *const attention = s2_doc_text(source->doc, path);
     const bool dropped = strcmp(mode, "bigbird") == 0 || strcmp(mode, "bslongformer") == 0;
@@ -78,6 +84,12 @@ static s2_status read_layout(const s2_source *source, const char *root, const ch
                 "DeepSpeed's reader does not pass \"attention\" on for %s: it is bidirectional whatever the "
                 "file says",
                 mode);
+    if (result.rows_too && result.causal) {
+        snprintf(path, sizeof path, "%s/horizontal_global_attention", root);
+        return s2_doc_refuse(
+            source->doc, path, source->diag,
+            "DeepSpeed refuses horizontal_global_attention where attention is unidirectional");
+    }
     *out = result;
     return S2_OK;
 }
@@ -91,7 +103,7 @@ static void fixed_body(const layout *shape, int64_t p, s2_buf *text)
         return;
     s2_buf_printf(text, " | stride %lld width %lld phase %lld", (long long)shape->local,
                   (long long)shape->n_global, (long long)((shape->local - begin) % shape->local));
-    for (int64_t g = 0; shape->rows_too && !shape->causal && g < shape->n_global; g++)
+    for (int64_t g = 0; shape->rows_too && g < shape->n_global; g++)
         s2_buf_printf(text, " | rows %lld::%lld", (long long)(begin + g), (long long)shape->local);
 }
 
@@ -104,11 +116,6 @@ static s2_status fixed_rules(const s2_source *source, const char *root, const la
         return s2_doc_refuse(source->doc, path, source->diag,
                              "DeepSpeed wants num_global_blocks to divide num_local_blocks, %lld",
                              (long long)shape->local);
-    snprintf(path, sizeof path, "%s/horizontal_global_attention", root);
-    if (shape->rows_too && shape->causal)
-        return s2_doc_refuse(
-            source->doc, path, source->diag,
-            "DeepSpeed refuses horizontal_global_attention where attention is unidirectional");
     snprintf(path, sizeof path, "%s/num_different_global_patterns", root);
     if (shape->n_patterns * shape->n_global > shape->local)
         return s2_doc_refuse(source->doc, path, source->diag,
@@ -127,8 +134,6 @@ static s2_status fixed_rules(const s2_source *source, const char *root, const la
             "chunks are aligned multiples of %lld blocks; a last short chunk is clamped upstream, so lengths "
             "that are not a multiple of %lld tokens differ there",
             (long long)shape->local, (long long)(shape->local * shape->block_tok));
-    if (shape->n_patterns > 1 && !shape->per_head)
-        s2_note(source->notes, "different_layout_per_head is false: every head has the layout of head 0");
     return S2_OK;
 }
 

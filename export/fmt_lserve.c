@@ -63,25 +63,39 @@ static s2_status read_streaming(const s2_source *source, int64_t n_kv_heads, lse
     return S2_OK;
 }
 
+/* LServe looks at these where pages are chosen in decode, and nowhere at prefill's. */
+static s2_status check_pages(const s2_source *source, const lserve *of)
+{
+    const struct {
+        const char *path;
+        int64_t tokens;
+    } all[] = {{"/dec_sink_token", of->dec_sink},
+               {"/dec_local_token", of->dec_local},
+               {"/dynamic_sparse_token_budget", of->budget}};
+    for (size_t n = 0; of->sparse_decode && n < sizeof all / sizeof *all; n++)
+        if (all[n].tokens % of->page_tok != 0)
+            return s2_doc_refuse(
+                source->doc, all[n].path, source->diag,
+                "%lld tokens are not a multiple of the page of %lld, which LServe wants where "
+                "pages are chosen in decode",
+                (long long)all[n].tokens, (long long)of->page_tok);
+    return S2_OK;
+}
+
 static s2_status read_all(const s2_source *source, lserve *out)
 {
-    S2_TRY(s2_budget_read(source, S2_PATHS("/ctx_sink_token"), 1, S2_LIMIT_CONTEXT_TOK, 128, &out->ctx_sink));
+    S2_TRY(s2_budget_read(source, S2_PATHS("/ctx_sink_token"), 0, S2_LIMIT_CONTEXT_TOK, 128, &out->ctx_sink));
     S2_TRY(
         s2_budget_read(source, S2_PATHS("/ctx_local_token"), 1, S2_LIMIT_CONTEXT_TOK, 8192, &out->ctx_local));
-    S2_TRY(s2_budget_read(source, S2_PATHS("/dec_sink_token"), 1, S2_LIMIT_CONTEXT_TOK, 128, &out->dec_sink));
+    S2_TRY(s2_budget_read(source, S2_PATHS("/dec_sink_token"), 0, S2_LIMIT_CONTEXT_TOK, 128, &out->dec_sink));
     S2_TRY(
-        s2_budget_read(source, S2_PATHS("/dec_local_token"), 1, S2_LIMIT_CONTEXT_TOK, 256, &out->dec_local));
+        s2_budget_read(source, S2_PATHS("/dec_local_token"), 0, S2_LIMIT_CONTEXT_TOK, 256, &out->dec_local));
     S2_TRY(s2_budget_read(source, S2_PATHS("/dynamic_sparse_token_budget", "/dynamic_attn_budget"), 1,
                           S2_LIMIT_CONTEXT_TOK, 4096, &out->budget));
     S2_TRY(read_mode(source, "/sparse_context_mode", false, &out->sparse_prefill));
     S2_TRY(read_mode(source, "/sparse_decode_mode", true, &out->sparse_decode));
     S2_TRY(s2_setting_int(&source->settings, "page", 1, 1024, 64, &out->page_tok, source->diag));
-    if (out->ctx_sink % out->page_tok != 0 || out->dec_sink % out->page_tok != 0 ||
-        out->dec_local % out->page_tok != 0 || out->budget % out->page_tok != 0)
-        return s2_doc_refuse(source->doc, "/dynamic_sparse_token_budget", source->diag,
-                             "sinks, windows and budget must be multiples of the page of %lld tokens",
-                             (long long)out->page_tok);
-    return S2_OK;
+    return check_pages(source, out);
 }
 
 static void print_rules(const lserve *of, s2_buf *text)
@@ -91,12 +105,18 @@ static void print_rules(const lserve *of, s2_buf *text)
     if (of->sparse_decode)
         s2_buf_printf(text, "decode layers all: pages %lld page %lld | local 1\n",
                       n_pages > 3 ? n_pages - 1 : 2, page_tok);
-    if (of->n_streaming > 0 && of->sparse_prefill)
-        s2_buf_printf(text, "prefill kv 0-%lld: sink %lldt | local %lldt\n", (long long)(of->n_streaming - 1),
-                      (long long)of->ctx_sink, (long long)of->ctx_local);
-    if (of->n_streaming > 0)
-        s2_buf_printf(text, "decode kv 0-%lld: sink %lld | local %lld\n", (long long)(of->n_streaming - 1),
-                      (long long)of->dec_sink / page_tok, (long long)of->dec_local / page_tok + 1);
+    if (of->n_streaming > 0 && of->sparse_prefill) {
+        s2_buf_printf(text, "prefill kv 0-%lld: ", (long long)(of->n_streaming - 1));
+        if (of->ctx_sink > 0)
+            s2_buf_printf(text, "sink %lldt | ", (long long)of->ctx_sink);
+        s2_buf_printf(text, "local %lldt\n", (long long)of->ctx_local);
+    }
+    if (of->n_streaming > 0) {
+        s2_buf_printf(text, "decode kv 0-%lld: ", (long long)(of->n_streaming - 1));
+        if (of->dec_sink / page_tok > 0)
+            s2_buf_printf(text, "sink %lld | ", (long long)of->dec_sink / page_tok);
+        s2_buf_printf(text, "local %lld\n", (long long)of->dec_local / page_tok + 1);
+    }
 }
 
 static s2_status import(const s2_source *source, s2_pattern *out)

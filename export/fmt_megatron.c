@@ -8,12 +8,38 @@ static int recognises(const s2_source *source)
     return s2_rotation_holder(source, "sparse_local_blocks", "") != NULL ? 90 : 0;
 }
 
+/* Megatron's own window, (left, right) in tokens: the hook takes fewer local blocks where it has fewer. */
+static s2_status read_window(const s2_source *source, s2_rotation *rotation)
+{
+    static const char path[] = "/window_size";
+    int64_t left, right;
+    if (!s2_doc_has(source->doc, path))
+        return S2_OK;
+    if (!s2_doc_is_array(source->doc, path) || s2_doc_len(source->doc, path) != 2)
+        return s2_doc_refuse(source->doc, path, source->diag, "expected the tokens on both sides: LEFT,0");
+    S2_TRY(s2_doc_int(source->doc, "/window_size/0", -1, S2_LIMIT_CONTEXT_TOK, &left, source->diag));
+    S2_TRY(s2_doc_int(source->doc, "/window_size/1", -1, S2_LIMIT_CONTEXT_TOK, &right, source->diag));
+    if (right != 0 || left < rotation->block_tok || left % rotation->block_tok != 0)
+        return s2_doc_refuse(
+            source->doc, path, source->diag,
+            "this hook takes a window of whole blocks of %lld tokens before a query and none "
+            "after it, not (%lld, %lld)",
+            (long long)rotation->block_tok, (long long)left, (long long)right);
+    if (left / rotation->block_tok >= rotation->local_blk)
+        return S2_OK;
+    rotation->local_blk = left / rotation->block_tok;
+    s2_note(source->notes, "window_size is below sparse_local_blocks: %lld local blocks",
+            (long long)rotation->local_blk);
+    return S2_OK;
+}
+
 static s2_status import(const s2_source *source, s2_pattern *out)
 {
     s2_rotation rotation;
     S2_TRY(s2_rotation_read(source, "", "sparse_block_size", "sparse_local_blocks", "sparse_vertical_stride",
                             0, &rotation));
     S2_TRY(s2_rotation_read_extras(source, NULL, &rotation));
+    S2_TRY(read_window(source, &rotation));
     S2_TRY(s2_said_most(source, "", "seq_length"));
     S2_TRY(s2_doc_bool_or(source->doc, "/sparse_homo_head", false, &rotation.homogeneous, source->diag));
     S2_TRY(s2_doc_int_or(source->doc, "/sparse_num_dense_heads", 0, rotation.n_kv_heads, 0,

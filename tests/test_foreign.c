@@ -274,6 +274,22 @@ static void what_yaml_and_hjson_must_not_hold_is_refused_in_its_place(void **sta
         {"kvpress", "press_name: finch\n", 1, 13},
         {"kvpress", "press_name: kvzap_linear\n", 1, 13},
         {"lserve", "--dec-sink-token 128\n--static-sparsity 0.5\n", 2, 3},
+        {"lserve", "--dec-sink-token 130\n", 1, 3},
+        {"lserve", "--dec-sink-token 128\n--dynamic-sparse-token-budget 100\n", 2, 3},
+        {"megatron",
+         "--sparse-block-size 64 --sparse-local-blocks 4 --sparse-vertical-stride 8\n"
+         "--num-attention-heads 8\n--window-size 100,0\n",
+         3, 3},
+        {"megatron",
+         "--sparse-block-size 64 --sparse-local-blocks 4 --sparse-vertical-stride 8\n"
+         "--num-attention-heads 8\n--window-size 512,512\n",
+         3, 3},
+        {"deepspeed", "{\"sparse_attention\": {\"mode\": \"fixed\",\n \"num_different_global_patterns\": 2}}",
+         2, 35},
+        {"deepspeed",
+         "{\"sparse_attention\": {\"mode\": \"variable\", \"attention\": \"unidirectional\",\n "
+         "\"horizontal_global_attention\": true}}",
+         2, 33},
         {"kvpress", "press_name: \"sn\\0apkv\"\n", 1, 13},
         {"chosen", "seerattn_gate_block_size: 64\nseerattn_sparsity_method: threshold\n", 2, 27},
         {"chosen", "block_size: 128\nflex_prefill_gamma: 0.9\n", 2, 21},
@@ -452,6 +468,21 @@ static void budgets_of_more_methods_are_kept(void **state)
          "--static-sparse-attn-load-dir patterns/llama --sparse-decode-mode 0\n",
          "", "lserve", "decode kv 0-5: sink 2 | local 5"},
         {"--dec-sink-token 128 --sparse-decode-mode 0", "", "lserve", "layers all: dense"},
+        {"--dec-sink-token 130 --dec-local-token 200 --dynamic-sparse-token-budget 100 --sparse-decode-mode "
+         "0 "
+         "--static-sparsity 0.5 --static-sparse-attn-load-dir a",
+         "", "lserve", "sink 2 | local 4"},
+        {"--ctx-sink-token 100 --dec-sink-token 0 --sparse-context-mode --static-sparsity 0.5 "
+         "--static-sparse-attn-load-dir a",
+         "", "lserve", "layers all: sink 100t | local 8192t\ndecode kv 0-3: local 5\n"},
+        {"--ctx-sink-token 0 --sparse-context-mode --static-sparsity 0.5 --static-sparse-attn-load-dir a", "",
+         "lserve", "layers all: local 8192t\ndecode kv 0-3: sink 2 | local 5"},
+        {"--sparse-block-size 64 --sparse-local-blocks 16 --sparse-vertical-stride 8 --num-attention-heads 8 "
+         "--window-size 512,0",
+         "", "megatron", "local 8 | stride 8 phase head"},
+        {"--sparse-block-size 64 --sparse-local-blocks 4 --sparse-vertical-stride 8 --num-attention-heads 8 "
+         "--window-size (512, 0)",
+         "", "megatron", "local 4 | stride 8 phase head"},
         {"--dec-sink-token 128 --sparse-decode-mode 1", "", "lserve",
          "prefill: dense\ndecode: pages 63 page 64 | local 1\n"},
         {"{\"model.layers.0.self_attn.q_proj\": [[1, 0], [0, 1]], \"model.layers.0.self_attn.k_proj\": [[1, "
