@@ -646,7 +646,13 @@ static void steps_are_cut_as_is_fastest(void **state)
         {"heads 32; kv-heads 8; layers all: dense", 1, 64, 32, true, true},
         {"heads 32; kv-heads 32; layers all: dense", 1, 65, 3, false, true},
         {"heads 64; kv-heads 8; head-dim 64; layers all: local 128t", 1, 4096, 64, true, true},
-        {"heads 48; kv-heads 24; layers all: local 99t", 1, 580, 64, true, true}};
+        {"heads 48; kv-heads 24; layers all: local 99t", 1, 580, 64, true, true},
+        {"heads 32; kv-heads 32; layers all: local 16", 1, 32768, 1, false, false},
+        {"heads 32; kv-heads 32; layers all: local 8 | stride 16 phase head", 1, 32768, 1, false, false},
+        {"heads 28; kv-heads 4; layers all: local 16 | stride 8 phase kv", 1, 8192, 4, false, false},
+        {"heads 32; kv-heads 8; layers all: dense", 1, 4096, 2, false, false},
+        {"heads 16; kv-heads 16; layers all: dense", 1, 2048, 4, true, false},
+        {"heads 32; kv-heads 8; layers all: dense", 1, 4096, 8, true, false}};
     for (size_t nth = 0; nth < sizeof cases / sizeof *cases; nth++) {
         s2_arena arena = {0};
         s2_pattern pattern;
