@@ -20,6 +20,9 @@ typedef enum s2_weights {
     S2_N_WEIGHTS
 } s2_weights;
 
+/* Bits of a weight as they usually are, with its part of a scale; 0: as dtype. */
+double s2_weights_bits(s2_weights weights);
+
 /* Weights that a checkpoint may store in types of their own. */
 typedef enum s2_stored_part {
     S2_PART_ATTENTION,
@@ -102,12 +105,17 @@ typedef struct s2_net {
     int32_t n_active;  /* experts per token */
     double cap;        /* scores become cap * tanh(score / cap); 0: they do not */
     bool sinks;        /* a learned logit per head in the softmax's denominator */
-    s2_weights stored; /* as the config says; S2_WEIGHTS_PUBLISHED: it says nothing that is known here */
-    char method[24];   /* of its quantization, by the config's word; "": it names none */
+    s2_weights
+        stored; /* as the config says, of several types that of most weights; S2_WEIGHTS_PUBLISHED: it says
+                          nothing that is known here */
+    uint32_t stored_in; /* a bit for each type of s2_weights in which layers store some */
+    char method[24];    /* of its quantization, by the config's word; "": it names none */
+    char untold[64];    /* of its lists, a name that is not understood; "": all are */
     float kept
         [S2_N_STORED_PARTS]; /* the share of a part's weights that a checkpoint leaves in the type of activations */
-    float stored_bits; /* of a weight that it stores, with its part of a scale; 0: as usual of the type */
-    char cache[24];    /* the type of the KV cache that it names, by its word; "": it names none */
+    float bits[S2_N_STORED_PARTS];   /* of a weight that it stores, with its part of a scale; 0: as usual */
+    float in_fp8[S2_N_STORED_PARTS]; /* the share of what it stores whose products run in 8 bits */
+    char cache[24]; /* the type of the KV cache that it names, by its word; "": it names none */
     char assumed
         [24]; /* a model_type that is not known here, so that its layers are taken to be plain; "": it is */
     int32_t n_copies; /* of the hidden state that layers mix and change (AltUp); 0: one, as usual */
@@ -119,7 +127,8 @@ typedef struct s2_net {
     int64_t table; /* weights of an embedding for each layer, of which a token takes one row */
     int64_t once;  /* weights of matrices behind it, which a token passes once in all layers */
     s2_net_heads others[S2_NET_OTHERS];
-    bool apart;  /* a file counts feed-forward layers as layers of their own */
+    bool beside_mlp; /* a file calls experts "experts", and "mlp" what all tokens run beside them (Gemma 4) */
+    bool apart;      /* a file counts feed-forward layers as layers of their own */
     bool unlike; /* layers are as listed; else each has attention and a feed-forward, by the mixture's rule */
     s2_net_layer
         layers[S2_NET_LAYERS]; /* of the whole model: from mixture.from_layer on they are this net's */

@@ -74,9 +74,10 @@ static s2_exit read_config(s2_cli *cli, const char *path, s2_net *out)
     if (net.method[0] != '\0' && net.stored == S2_WEIGHTS_PUBLISHED)
         s2_cli_hint(
             cli,
-            "%s stores its weights by %s, in a way that has no price here: they are priced in the type "
+            "%s stores its weights by %s, in a way that has no price here%s%s%s: they are priced in the type "
             "of activations unless --weights says otherwise",
-            path, net.method);
+            path, net.method, net.untold[0] != '\0' ? " (it names \"" : "", net.untold,
+            net.untold[0] != '\0' ? "\", which is not known)" : "");
     if (net.cache[0] != '\0')
         s2_cli_hint(
             cli,

@@ -29,8 +29,8 @@ static void put_model(const s2_found *found, s2_buf *buf)
     if (found->own_pattern != NULL)
         s2_pattern_print_layers(found->own_pattern, buf);
     for (int32_t part = 0; part < S2_N_STORED_PARTS && net->stored != S2_WEIGHTS_PUBLISHED; part++)
-        s2_buf_printf(buf, " %s", s2_decimal(net->kept[part], 6).text);
-    s2_buf_printf(buf, " of %s bits", s2_decimal(net->stored_bits, 6).text);
+        s2_buf_printf(buf, " %s of %s bits, %s in fp8", s2_decimal(net->kept[part], 6).text,
+                      s2_decimal(net->bits[part], 6).text, s2_decimal(net->in_fp8[part], 6).text);
 }
 
 /* The key has everything that counts and front depend on, including the program's version. */

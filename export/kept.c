@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
+
 enum {
     MOST_NAMES = 1 << 16,
     MOST_ANYWHERE = 64, /* names that hold for every layer */
@@ -34,11 +36,26 @@ static const char *find_layer(const char *text, int32_t *layer)
     return NULL;
 }
 
+/* Whether what stands before its layer says that a module is of a part that has no price: a tower, layers of MTP. */
+static bool is_outside(const char *text, const char *layer)
+{
+    static const char *const words[] = {"vision", "visual", "image",   "audio",
+                                        "tower",  "mtp",    "encoder", "speech"};
+    for (size_t w = 0; w < sizeof words / sizeof *words; w++) {
+        const char *const found = strstr(text, words[w]);
+        if (found != NULL && found < layer)
+            return true;
+    }
+    return false;
+}
+
 static s2_status add(s2_module_names *list, const char *text, bool is_glob)
 {
     s2_module_name name = {.text = text, .is_glob = is_glob};
     const char *const from = find_layer(text, &name.layer);
     int64_t room = list->room;
+    if (from != NULL && is_outside(text, from))
+        return S2_OK;
     if (from != NULL && !is_glob)
         name.text = from;
     if (list->n == MOST_NAMES || (name.layer < 0 && list->n_anywhere == MOST_ANYWHERE) ||
@@ -141,6 +158,20 @@ s2_status s2_module_names_add_regex(s2_module_names *list, const char *text)
     return S2_OK;
 }
 
+/* A file that names experts one by one: they are counted, and all but the first are left out. */
+static bool is_other_expert(s2_module_names *list, const char *text)
+{
+    static const char word[] = ".experts.";
+    const char *const found = strstr(text, word), *const number =
+                                                      found != NULL ? found + sizeof word - 1 : NULL;
+    if (number == NULL || !isdigit((unsigned char)*number) || is_outside(text, found))
+        return false;
+    const bool first = strtol(number, NULL, 10) == 0;
+    list->n_experts++;
+    list->n_first += first;
+    return !first;
+}
+
 s2_status s2_module_names_add(s2_module_names *list, const char *text)
 {
     if (strcmp(text, "Linear") == 0) {
@@ -149,7 +180,9 @@ s2_status s2_module_names_add(s2_module_names *list, const char *text)
     }
     if (strncmp(text, "re:", 3) == 0)
         return s2_module_names_add_regex(list, text + 3);
-    return add(list, text, strpbrk(text, "*?[") != NULL);
+    if (strpbrk(text, "*?[") != NULL)
+        return add(list, text, true);
+    return is_other_expert(list, text) ? S2_OK : add(list, text, false);
 }
 
 /* ---- matching */
@@ -240,7 +273,7 @@ static bool matches(s2_module_names *list, const char *name)
 {
     const bool anywhere = match_range(list, 0, list->n_anywhere, name),
                here = match_range(list, list->begin, list->end, name);
-    return list->all || anywhere || here;
+    return anywhere || here;
 }
 
 static int by_layer(const void *a, const void *b)
@@ -272,10 +305,13 @@ static void look_at(s2_module_names *list, int32_t layer)
 /* Names of one matrix, each with its holder; what it weighs beside others of its part is said by the net. */
 typedef struct matrix {
     s2_stored_part part;
-    const char *holders[7];
+    const char *holders[9];
     const char *leaves[5];
 } matrix;
 
+/* Gemma 4 calls experts "experts", beside what all tokens run, which it calls "mlp". */
+#define BESIDE_MLP "experts"
+#define SHARED_MLP "mlp"
 #define ATTENTION                                                                                            \
     S2_PART_ATTENTION,                                                                                       \
     {                                                                                                        \
@@ -290,13 +326,13 @@ typedef struct matrix {
     S2_PART_EXPERTS,                                                                                         \
     {                                                                                                        \
         "mlp.experts.0", "mlp.experts", "block_sparse_moe.experts.0", "mixer.experts.0",                     \
-            "feed_forward.experts", "feed_forward.experts.0"                                                 \
+            "feed_forward.experts", "feed_forward.experts.0", BESIDE_MLP, BESIDE_MLP ".0", NULL              \
     }
 #define SHARED                                                                                               \
     S2_PART_SHARED,                                                                                          \
     {                                                                                                        \
         "mlp.shared_experts", "mlp.shared_expert", "mixer.shared_experts", "feed_forward.shared_expert",     \
-            "shared_mlp", "share_expert"                                                                     \
+            "shared_mlp", "share_expert", "block_sparse_moe.shared_experts", SHARED_MLP, NULL                \
     }
 #define PLAIN                                                                                                \
     S2_PART_PLAIN,                                                                                           \
@@ -322,6 +358,7 @@ static const matrix matrices[] = {{ATTENTION, {"q_proj", "q_b_proj", "qkv_proj",
                                   {ATTENTION, {"q_a_proj", "fused_qkv_a_proj", NULL}},
                                   {ATTENTION, {"kv_a_proj_with_mqa", "fused_qkv_a_proj", NULL}},
                                   {MIXER, {"in_proj", "in_proj_qkvz", "in_proj_qkv", "q_proj", NULL}},
+                                  {MIXER, {"in_proj_z", "in_proj_qkvz", "in_proj", "g_proj", NULL}},
                                   {MIXER, {"out_proj", "o_proj", NULL}},
                                   {EXPERTS, GATE},
                                   {EXPERTS, UP},
@@ -350,8 +387,8 @@ static double weight_of(const s2_net *net, int32_t nth)
                                          latent->latent_dim + latent->rotary_dim};
     if (nth < N_ATTENTION)
         return latent->latent_dim > 0 ? through[nth] : plain[nth];
-    if (nth < FIRST_MIXER + 2)
-        return nth == FIRST_MIXER ? 2 : 1; /* about */
+    if (nth < FIRST_MIXER + 3) /* about; Mamba-2 has all that comes in in one matrix */
+        return nth == FIRST_MIXER ? 2 : nth == FIRST_MIXER + 1 && net->mixer.grouped > 0 ? 0 : 1;
     return matrices[nth].leaves[0][0] == 'g' && !net->gated ? 0 : 1;
 }
 
@@ -373,44 +410,76 @@ static bool has_part(const s2_net *net, s2_net_layer own, s2_stored_part part)
 /* A model, and what was counted of it. */
 typedef struct counted {
     const s2_net *net;
-    s2_module_names *targets, *ignored;
+    s2_stored_groups *groups;
+    bool twice; /* two groups name the same matrix */
     double kept[S2_N_STORED_PARTS], whole[S2_N_STORED_PARTS];
+    double bits[S2_N_STORED_PARTS]; /* of all that are not kept */
+    double in[S2_N_STORED_PARTS][S2_N_WEIGHTS];
 } counted;
 
 /* Whether modules of a holder are what this model calls so; others are only looked for, so that they are understood. */
 static bool is_called(const counted *c, s2_stored_part part, const char *holder)
 {
+    const bool beside = strncmp(holder, BESIDE_MLP, sizeof BESIDE_MLP - 1) == 0;
     if (c->net->apart)
         return strncmp(holder, "mixer", 5) == 0;
+    if (part == S2_PART_EXPERTS)
+        return beside == c->net->beside_mlp;
+    if (part == S2_PART_SHARED)
+        return (strcmp(holder, SHARED_MLP) == 0) == c->net->beside_mlp;
     /* linear attention beside latent attention is called as that is */
     return part != S2_PART_MIXER || strcmp(holder, "self_attn") != 0 || c->net->latent.latent_dim > 0;
 }
 
-/* Whether a checkpoint leaves it in 16 bits; under one of its names a list may name it. */
-static bool stays(const counted *c, const matrix *of, int32_t number)
+/* Whether a list names a matrix, under one of the names that it may have. */
+static bool names(const counted *c, s2_module_names *list, const matrix *of, int32_t number)
 {
     char name[MOST_TEXT / 2];
-    bool targeted = false, kept = false;
-    for (int32_t h = 0; h < 7 && of->holders[h] != NULL; h++)
+    bool named = false;
+    for (int32_t h = 0; of->holders[h] != NULL; h++)
         for (int32_t leaf = 0; of->leaves[leaf] != NULL; leaf++) {
             const bool called = is_called(c, of->part, of->holders[h]);
             snprintf(name, sizeof name, "layers.%d.%s.%s", (int)number, of->holders[h], of->leaves[leaf]);
-            targeted |= matches(c->targets, name) && called;
-            kept |= matches(c->ignored, name) && called;
+            named |= matches(list, name) && called;
         }
-    return kept || !targeted;
+    return named;
+}
+
+/* The group that stores a matrix; NULL: it stays in 16 bits. */
+static const s2_stored_group *group_of(counted *c, const matrix *of, int32_t number)
+{
+    const s2_stored_group *found = NULL, *all = NULL;
+    for (int32_t g = 0; g < c->groups->n; g++) {
+        s2_stored_group *const group = &c->groups->list[g];
+        if (group->targets.all)
+            all = group;
+        if (!names(c, &group->targets, of, number))
+            continue;
+        c->twice |= found != NULL;
+        found = group;
+    }
+    if (names(c, &c->groups->ignored, of, number))
+        return NULL;
+    return found != NULL ? found : all;
 }
 
 /* The matrices of what the file calls a layer. */
 static void count(counted *c, int32_t number, s2_net_layer own)
 {
-    look_at(c->targets, number);
-    look_at(c->ignored, number);
+    for (int32_t g = 0; g < c->groups->n; g++)
+        look_at(&c->groups->list[g].targets, number);
+    look_at(&c->groups->ignored, number);
     for (int32_t nth = 0; nth < N_MATRICES; nth++) {
         const s2_stored_part part = matrices[nth].part;
         const double weight = has_part(c->net, own, part) ? weight_of(c->net, nth) : 0;
-        c->kept[part] += stays(c, &matrices[nth], number) ? weight : 0;
+        const s2_stored_group *const group = group_of(c, &matrices[nth], number);
         c->whole[part] += weight;
+        if (group == NULL) {
+            c->kept[part] += weight;
+            continue;
+        }
+        c->bits[part] += weight * group->bits;
+        c->in[part][group->stored] += weight;
     }
 }
 
@@ -431,6 +500,16 @@ static int32_t count_layers(counted *c)
             count(c, number++, (s2_net_layer){.n_mixtures = 1});
     }
     return number;
+}
+
+/* "model.layers.61*": a number that goes on with a wildcard names no layer below it. */
+static bool names_beyond(const char *text, int32_t n_layers)
+{
+    static const char word[] = "layers.";
+    const char *const found = strstr(text, word);
+    if (found == NULL || !isdigit((unsigned char)found[sizeof word - 1]))
+        return false;
+    return strtol(found + sizeof word - 1, NULL, 10) >= n_layers;
 }
 
 /* What a list may name that has no price here, or is never quantized. */
@@ -458,7 +537,7 @@ static bool is_beside(const s2_module_name *own, int32_t n_layers)
                                         "in_proj_a",
                                         "in_proj_b",
                                         "connector",
-                                        "merger",
+                                        "merge",
                                         "shared_expert_gate",
                                         "eh_proj",
                                         "conv",
@@ -471,7 +550,7 @@ static bool is_beside(const s2_module_name *own, int32_t n_layers)
                                         "per_layer",
                                         "score"};
     const size_t n = strlen(own->text);
-    if (own->layer >= n_layers)
+    if (own->layer >= n_layers || names_beyond(own->text, n_layers))
         return true;
     for (size_t w = 0; w < sizeof words / sizeof *words; w++)
         if (strstr(own->text, words[w]) != NULL)
@@ -485,21 +564,70 @@ static bool is_beside(const s2_module_name *own, int32_t n_layers)
     return false;
 }
 
-static bool is_understood(const s2_module_names *list, int32_t n_layers)
+static bool is_understood(const s2_module_names *list, s2_net *net, int32_t n_layers)
 {
     bool all = !list->unclear;
-    for (int32_t nth = 0; nth < list->n; nth++)
-        all = all && (list->names[nth].used || is_beside(&list->names[nth], n_layers));
+    for (int32_t nth = 0; nth < list->n; nth++) {
+        const s2_module_name *const own = &list->names[nth];
+        if (own->used || is_beside(own, n_layers))
+            continue;
+        if (net->untold[0] == '\0')
+            s2_text_clean(net->untold, sizeof net->untold, own->text);
+        all = false;
+    }
     return all;
 }
 
-bool s2_kept_read(s2_module_names *targets, s2_module_names *ignored, s2_net *net)
+/* Of experts that are named one by one, all are where the first is. */
+static bool names_all_experts(const s2_module_names *list, const s2_net *net)
 {
-    counted c = {.net = net, .targets = targets, .ignored = ignored};
-    sort(targets);
-    sort(ignored);
+    return list->n_experts == list->n_first * (int64_t)net->n_experts;
+}
+
+/* What is stored of a part, or of its few weights as most of the model's. */
+static void take_part(const counted *c, int32_t part, s2_net *net)
+{
+    const double stored = c->whole[part] - c->kept[part];
+    net->kept[part] = c->whole[part] > 0 ? (float)(c->kept[part] / c->whole[part]) : 0;
+    net->bits[part] = (float)(stored > 0 ? c->bits[part] / stored : c->groups->list[0].bits);
+    net->in_fp8[part] = (float)(stored > 0 ? c->in[part][S2_WEIGHTS_FP8] / stored
+                                           : c->groups->list[0].stored == S2_WEIGHTS_FP8);
+    for (int32_t type = 0; type < S2_N_WEIGHTS; type++)
+        if (c->in[part][type] > 0)
+            net->stored_in |= 1U << type;
+}
+
+/* The type of most of the weights: those of feed-forward layers, or what else there is. */
+static s2_weights most_of(const counted *c)
+{
+    static const s2_stored_part parts[] = {S2_PART_EXPERTS, S2_PART_PLAIN, S2_PART_SHARED, S2_PART_MIXER,
+                                           S2_PART_ATTENTION};
+    for (size_t p = 0; p < sizeof parts / sizeof *parts; p++) {
+        int32_t most = 0;
+        for (int32_t type = 1; type < S2_N_WEIGHTS; type++)
+            if (c->in[parts[p]][type] > c->in[parts[p]][most])
+                most = type;
+        if (c->in[parts[p]][most] > 0)
+            return (s2_weights)most;
+    }
+    return c->groups->list[0].stored;
+}
+
+bool s2_kept_read(s2_stored_groups *groups, s2_net *net)
+{
+    counted c = {.net = net, .groups = groups};
+    sort(&groups->ignored);
+    for (int32_t g = 0; g < groups->n; g++)
+        sort(&groups->list[g].targets);
     const int32_t n_layers = count_layers(&c);
+    bool all = is_understood(&groups->ignored, net, n_layers) && names_all_experts(&groups->ignored, net);
+    for (int32_t g = 0; g < groups->n; g++) {
+        const s2_module_names *const targets = &groups->list[g].targets;
+        all = is_understood(targets, net, n_layers) && names_all_experts(targets, net) && all;
+    }
+    all = all && !c.twice;
+    net->stored = most_of(&c);
     for (int32_t part = 0; part < S2_PART_HEAD; part++)
-        net->kept[part] = c.whole[part] > 0 ? (float)(c.kept[part] / c.whole[part]) : 0;
-    return is_understood(targets, n_layers) && is_understood(ignored, n_layers);
+        take_part(&c, part, net);
+    return all;
 }

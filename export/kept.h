@@ -25,6 +25,8 @@ typedef struct s2_module_names {
     s2_module_name *names;
     int32_t n, room, n_anywhere;
     int32_t begin, end; /* of the layer looked at: names are sorted by layer, those of none first */
+    int64_t n_experts;  /* names of an expert by its number, of which only the first is looked for ... */
+    int64_t n_first;    /* ... and those of the first */
     bool all;           /* "Linear": every matrix of the layers */
     bool unclear;       /* something in the list is not understood */
 } s2_module_names;
@@ -34,10 +36,24 @@ s2_status s2_module_names_add(s2_module_names *list, const char *text) S2_MUST_C
 /* Adds an expression as Python's re.match takes it. S2_ENOMEM. */
 s2_status s2_module_names_add_regex(s2_module_names *list, const char *text) S2_MUST_CHECK;
 
+/* Modules that a checkpoint stores in one type. */
+enum { S2_MOST_STORED = 8 };
+typedef struct s2_stored_group {
+    s2_weights stored;
+    double bits; /* of a weight, with its part of a scale */
+    s2_module_names targets;
+} s2_stored_group;
+typedef struct s2_stored_groups {
+    s2_stored_group list[S2_MOST_STORED];
+    int32_t n;
+    s2_module_names ignored;
+} s2_stored_groups;
+
 /*
- * The shares of net->kept, of a checkpoint that stores the matrices of `targets` but for those of `ignored`. False
- * where a name in a list is not understood, or names no matrix that is known here and nothing that has no price anyway.
+ * net->kept, bits, in_fp8 and stored, of a checkpoint that stores the matrices of each group but for those of `ignored`.
+ * A group that names a module goes before one that takes all. False where a name in a list is not understood, or names
+ * no matrix that is known here and nothing that has no price anyway, or where two groups name the same.
  */
-bool s2_kept_read(s2_module_names *targets, s2_module_names *ignored, s2_net *net);
+bool s2_kept_read(s2_stored_groups *groups, s2_net *net);
 
 #endif /* S2_EXPORT_KEPT_H */

@@ -443,6 +443,7 @@ static s2_status read_all(const s2_doc *doc, s2_arena *arena, s2_buf *notes, s2_
     S2_TRY(read_layer_inputs(&r, out));
     S2_TRY(read_copies(&r, out));
     S2_TRY(read_habits(&r, out));
+    out->beside_mlp = type != NULL && strncmp(type->name, "gemma4", 6) == 0;
     return s2_stored_read(doc, r.prefix, arena, out, diag);
 }
 

@@ -10,7 +10,8 @@
  * latent; layers that are alike.
  */
 #define STORED(type, method, kept)                                                                           \
-    type, method, {kept, kept, 0, 0, 0, 1}, 0, "", "", 0, {0}, {0}, {0}, 0, 0, 0, {{0}}, false, false,       \
+    type, 0, method, "", {kept, kept, 0, 0, 0, 1}, {0}, {0}, "", "", 0, {0}, {0}, {0}, 0, 0, 0, {{0}},       \
+        false, false, false,                                                                                 \
     {                                                                                                        \
         {                                                                                                    \
             0                                                                                                \

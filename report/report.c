@@ -50,8 +50,12 @@ void s2_report_weights(const s2_sim_options *options, s2_buf *buf)
     const s2_weights weights = s2_sim_weights(options);
     s2_buf_puts(buf,
                 weights == S2_WEIGHTS_AS_DTYPE ? s2_dtype_word(options->dtype) : s2_weights_word(weights));
-    if (weights != options->weights && weights != S2_WEIGHTS_AS_DTYPE)
+    if (weights != options->weights && weights != S2_WEIGHTS_AS_DTYPE) {
+        for (int32_t type = 0; type < S2_N_WEIGHTS; type++)
+            if ((options->net->stored_in >> type & 1U) != 0 && type != (int32_t)weights)
+                s2_buf_printf(buf, " and %s", s2_weights_word((s2_weights)type));
         s2_buf_puts(buf, " as published");
+    }
     if (options->net != NULL && options->weights == S2_WEIGHTS_PUBLISHED && options->phase != S2_TRAIN)
         report_kept(options, buf);
 }

@@ -113,7 +113,7 @@ static void text_fusion(const s2_sim_options *options, s2_buf *buf)
         return;
     s2_report_line("around", buf);
     s2_buf_puts(buf, said[options->fusion]);
-    if (s2_sim_weights(options) == S2_WEIGHTS_FP8 && options->gpu.fp8_tflops > 0) {
+    if (s2_sim_has_fp8(options) && options->gpu.fp8_tflops > 0) {
         s2_report_line("", buf);
         s2_buf_printf(buf,
                       "products with weights in fp8 take their activations in fp8 too, but for the lm head, "

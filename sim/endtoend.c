@@ -39,40 +39,44 @@ static double plain_bits(const s2_sim_options *options)
     return 8.0 * s2_dtype_bytes(options->dtype);
 }
 
-/* Bits of a weight of a type, with its part of a scale. */
-static double packed_bits(const s2_sim_options *options)
+/* Whether weights are priced as the model's own checkpoint stores them. */
+static bool is_published(const s2_sim_options *options)
 {
-    const s2_weights weights = s2_sim_weights(options);
-    if (options->weights == S2_WEIGHTS_PUBLISHED && weights == options->net->stored &&
-        options->net->stored_bits > 0)
-        return options->net->stored_bits;
-    switch (weights) {
-    case S2_WEIGHTS_PUBLISHED:
-    case S2_WEIGHTS_AS_DTYPE: break;
-    case S2_WEIGHTS_FP8:
-    case S2_WEIGHTS_INT8: return 8;
-    case S2_WEIGHTS_INT4:
-    case S2_WEIGHTS_NVFP4: return 4.5;  /* with a two-byte scale for each 32, or a one-byte one for each 16 */
-    case S2_WEIGHTS_MXFP4: return 4.25; /* with a one-byte scale for each 32 */
-    case S2_N_WEIGHTS: break;
-    }
-    return plain_bits(options);
+    return options->weights == S2_WEIGHTS_PUBLISHED && s2_sim_weights(options) != S2_WEIGHTS_AS_DTYPE;
+}
+
+/* Bits of a weight of a part that is stored in a type of its own, with its part of a scale. */
+static double packed_bits(const s2_sim_options *options, s2_stored_part part)
+{
+    const double usual = s2_weights_bits(s2_sim_weights(options));
+    if (is_published(options) && options->net->bits[part] > 0)
+        return options->net->bits[part];
+    return usual > 0 ? usual : plain_bits(options);
 }
 
 /* The share of a part's weights that are in the type of activations beside those of another type. */
 static double kept_share(const s2_sim_options *options, s2_stored_part part)
 {
     const s2_weights weights = s2_sim_weights(options);
-    if (options->weights == S2_WEIGHTS_PUBLISHED && weights == options->net->stored)
+    if (is_published(options))
         return options->net->kept[part];
     const bool attends = part == S2_PART_ATTENTION || part == S2_PART_MIXER;
     return part == S2_PART_HEAD || (attends && weights == S2_WEIGHTS_MXFP4) ? 1 : 0;
 }
 
+/* The share of a part's weights whose products run in 8 bits: those in fp8. */
+static double fp8_share(const s2_sim_options *options, s2_stored_part part)
+{
+    const double stored = 1 - kept_share(options, part);
+    if (is_published(options))
+        return stored * options->net->in_fp8[part];
+    return s2_sim_weights(options) == S2_WEIGHTS_FP8 ? stored : 0;
+}
+
 static double weight_bits(const s2_sim_options *options, s2_stored_part part)
 {
     const double kept = kept_share(options, part);
-    return kept * plain_bits(options) + (1 - kept) * packed_bits(options);
+    return kept * plain_bits(options) + (1 - kept) * packed_bits(options, part);
 }
 
 /* The same of feed-forward layers with so many experts. */
@@ -198,8 +202,8 @@ typedef struct s2_around {
     s2_sim *sim;
     double tokens;   /* that pass through the layers */
     double logits;   /* tokens whose next one is chosen, or learnt */
-    double mma;      /* flop a microsecond, of weights as they are stored */
-    double mma_kept; /* ... and of those in the type of activations */
+    double mma;      /* flop a microsecond, in the type of activations */
+    double mma_fp8;  /* ... and of weights in fp8 */
     double hbm;      /* bytes a microsecond */
     double forward;  /* passes over the layers: in training with recomputation two, else one */
     double backward; /* in training one, else none */
@@ -233,24 +237,24 @@ static void add_part(s2_around *around, const char *name, double mma_us, double 
                               : S2_HBM);
 }
 
-/* Of the weights of a product: bits of each, and the share of it that is in the type of activations. */
+/* Of the weights of a product: bits of each, and the share of it that runs in 8 bits. */
 typedef struct s2_held {
     double bits;
-    double kept;
+    double fp8;
 } s2_held;
 
 static s2_held held_as(const s2_sim_options *options, s2_stored_part part)
 {
-    return (s2_held){weight_bits(options, part), kept_share(options, part)};
+    return (s2_held){weight_bits(options, part), fp8_share(options, part)};
 }
 
 /* The same of feed-forward layers that read so many experts, of which a token uses `active`. */
 static s2_held inner_held(const s2_sim_options *options, double n_read, double n_active)
 {
-    double kept[S2_N_STORED_PARTS];
+    double fp8[S2_N_STORED_PARTS];
     for (int32_t part = 0; part < S2_N_STORED_PARTS; part++)
-        kept[part] = kept_share(options, (s2_stored_part)part);
-    return (s2_held){inner_bits(options, n_read), s2_inner_mean(options, n_active, kept)};
+        fp8[part] = fp8_share(options, (s2_stored_part)part);
+    return (s2_held){inner_bits(options, n_read), s2_inner_mean(options, n_active, fp8)};
 }
 
 /* n products of one GPU that read `weights`, of which each token uses `active`. */
@@ -259,7 +263,7 @@ static void add_products(s2_around *around, const char *name, double weights, s2
 {
     add_part(around, name,
              2 * active * rows * around->products *
-                 ((1 - held.kept) / around->mma + held.kept / around->mma_kept),
+                 (held.fp8 / around->mma_fp8 + (1 - held.fp8) / around->mma),
              weights * held.bits / 8 * around->products / around->hbm, n * around->products);
 }
 
@@ -377,7 +381,7 @@ static void add_layers(s2_around *around)
                  n_latent = net->mixture.latent_dim > 0 ? counts.n_mixtures : 0;
     const s2_expert_price experts = experts_of(around);
     const double picked = net->n_active * experts.imbalance;
-    const s2_held kept = {plain_bits(options), 1};
+    const s2_held kept = {plain_bits(options), 0};
     around->sim->experts = experts;
     if (net->once > 0 && !options->no_embedding)
         add_products(around, "layer inputs", (double)net->once / n, kept, (double)net->once / n,
@@ -537,13 +541,12 @@ static s2_around around_of(const s2_sim_options *options, s2_sim *sim, double n_
 {
     const bool train = options->phase == S2_TRAIN;
     const double forward = train && options->recompute ? 2 : 1, backward = train ? 1 : 0;
-    const bool fp8 = options->dtype == S2_F8 || s2_sim_weights(options) == S2_WEIGHTS_FP8;
     return (s2_around){.options = options,
                        .sim = sim,
                        .tokens = n_tok,
                        .logits = n_logits,
-                       .mma = s2_gpu_flop_us(&options->gpu, fp8),
-                       .mma_kept = s2_gpu_flop_us(&options->gpu, options->dtype == S2_F8),
+                       .mma = s2_gpu_flop_us(&options->gpu, options->dtype == S2_F8),
+                       .mma_fp8 = s2_gpu_flop_us(&options->gpu, true),
                        .hbm = options->gpu.hbm_gb_s * 1e3,
                        .forward = forward,
                        .backward = backward,

@@ -15,6 +15,13 @@ s2_weights s2_sim_weights(const s2_sim_options *options)
     return known && options->phase != S2_TRAIN ? options->net->stored : S2_WEIGHTS_AS_DTYPE;
 }
 
+bool s2_sim_has_fp8(const s2_sim_options *options)
+{
+    const s2_weights weights = s2_sim_weights(options);
+    const bool published = options->weights == S2_WEIGHTS_PUBLISHED && weights != S2_WEIGHTS_AS_DTYPE;
+    return weights == S2_WEIGHTS_FP8 || (published && (options->net->stored_in >> S2_WEIGHTS_FP8 & 1U) != 0);
+}
+
 const char *s2_cache_type_word(s2_cache_type type)
 {
     static const char *const words[S2_N_CACHE_TYPES] = {"as-dtype", "bf16", "e4m3", "int8"};

@@ -100,6 +100,8 @@ void s2_sim_microbatches(const s2_sim_options *options, int32_t *n_micro, int64_
 
 /* The type in which weights are priced: never S2_WEIGHTS_PUBLISHED. */
 s2_weights s2_sim_weights(const s2_sim_options *options);
+/* Whether some weights are in fp8, whose products run in 8 bits. */
+bool s2_sim_has_fp8(const s2_sim_options *options);
 /* Bytes of an element of the KV cache. */
 double s2_sim_cache_bytes(const s2_sim_options *options);
 /* Whether that is not the type of Q, K and V: then no constant is fitted, and decoding is scaled layer by layer. */

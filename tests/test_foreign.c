@@ -1204,6 +1204,11 @@ static void modules_that_a_list_names_keep_their_type(void **state)
         {"\"lm_head\", \"re:.*mlp\\\\.(gate|up|down)_proj$\"", true, 0, 1, 0, 1},
         {"\"lm_head\", \"re:model\\\\.layers\\\\.(0|2)\\\\..*\"", true, 0.5, 1, 1 / 3.0, 1},
         {"\"lm_head\", \"re:.*experts\\\\.\\\\d+\\\\.up_proj\"", true, 0, 0, 1 / 3.0, 1},
+        {"\"lm_head\", \"vision_tower.encoder.layers.0.self_attn.q_proj\", \"mtp.layers.1.mlp.up_proj\"",
+         true, 0, 0, 0, 1},
+        {"\"lm_head\", \"model.layers.4*\", \"model.layers.4.*\"", true, 0, 0, 0, 1},
+        {"\"lm_head\", \"model.layers.3*\"", true, 0.25, 0, 1 / 3.0, 1},
+        {"\"lm_head\", \"model.layers.1.mlp.experts.0.up_proj\"", false, 0, 0, 0, 0},
         {"\"lm_head\", \"re:(?!.*mlp).*\"", false, 0, 0, 0, 0},
         {"\"lm_head\", \"model.layers.0.elsewhere\"", false, 0, 0, 0, 0},
         {"\"lm_head\", 3", false, 0, 0, 0, 0}};
@@ -1227,6 +1232,68 @@ static void modules_that_a_list_names_keep_their_type(void **state)
         s2_assert_close(widths.kept[S2_PART_EXPERTS], rows[r].experts, 1e-6);
         s2_assert_close(widths.kept[S2_PART_HEAD], rows[r].head, 1e-6);
         assert_string_equal(widths.method, "compressed-tensors");
+    }
+}
+
+/* Modules in types of their own: by modelopt's word for each, or by groups, of which one that names goes first. */
+static void modules_may_be_stored_in_several_types(void **state)
+{
+    (void)state;
+#define ATTENDS                                                                                              \
+    "\"model.layers.0.self_attn\": {\"quant_algo\": \"FP8\"}, \"model.layers.1.self_attn\": "                \
+    "{\"quant_algo\": "                                                                                      \
+    "\"FP8\"}"
+    static const struct {
+        const char *says;
+        s2_weights stored;
+        double attention, plain, head, attention_fp8;
+    } rows[] = {
+        {"\"quant_method\": \"modelopt\", \"quant_algo\": \"MIXED_PRECISION\", \"quantized_layers\": "
+         "{" ATTENDS
+         ", \"model.layers.0.mlp\": {\"quant_algo\": \"NVFP4\"}, \"model.layers.1.mlp\": {\"quant_algo\": "
+         "\"NVFP4\"}}",
+         S2_WEIGHTS_NVFP4, 8, 4.5, 16, 1},
+        {"\"quant_method\": \"modelopt\", \"quant_algo\": \"MIXED_PRECISION\", \"quantized_layers\": "
+         "{" ATTENDS
+         ", \"model.layers.0.mlp\": {\"quant_algo\": \"NVFP4\"}, \"lm_head\": {\"quant_algo\": \"NVFP4\"}}",
+         S2_WEIGHTS_NVFP4, 8, (4.5 + 16) / 2, 4.5, 1},
+        {"\"quant_method\": \"modelopt\", \"quant_algo\": \"MIXED_PRECISION\", \"quantized_layers\": "
+         "{" ATTENDS ", \"model.layers.0.mlp\": {\"quant_algo\": \"W3A16\"}}",
+         S2_WEIGHTS_PUBLISHED, 0, 0, 0, 0},
+        {"\"quant_method\": \"compressed-tensors\", \"ignore\": [\"lm_head\"], \"config_groups\": {\"a\": "
+         "{\"targets\": [\"Linear\"], \"weights\": {\"num_bits\": 4, \"type\": \"int\", \"group_size\": "
+         "128}}, "
+         "\"b\": {\"targets\": [\"re:.*self_attn.*\"], \"weights\": {\"num_bits\": 8, \"type\": \"float\"}}}",
+         S2_WEIGHTS_INT4, 8, 4.125, 16, 1},
+        {"\"quant_method\": \"compressed-tensors\", \"config_groups\": {\"a\": {\"targets\": "
+         "[\"re:.*attn.*\"], "
+         "\"weights\": {\"num_bits\": 4, \"type\": \"int\"}}, \"b\": {\"targets\": [\"re:.*self_attn.*\"], "
+         "\"weights\": {\"num_bits\": 8, \"type\": \"float\"}}}",
+         S2_WEIGHTS_PUBLISHED, 0, 0, 0, 0}};
+#undef ATTENDS
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        char text[900];
+        s2_net net;
+        s2_diag diag = {0};
+        snprintf(text, sizeof text,
+                 "{\"model_type\": \"llama\", \"num_attention_heads\": 8, \"num_hidden_layers\": 2, "
+                 "\"hidden_size\": 1024, \"vocab_size\": 999, \"intermediate_size\": 64, "
+                 "\"quantization_config\": {%s}}",
+                 rows[r].says);
+        assert_int_equal(s2_widths_read(text, strlen(text), &net, &diag), S2_OK);
+        assert_int_equal(net.stored, rows[r].stored);
+        if (net.stored == S2_WEIGHTS_PUBLISHED)
+            continue;
+        const double found[] = {
+            16 * net.kept[S2_PART_ATTENTION] +
+                (1 - net.kept[S2_PART_ATTENTION]) * net.bits[S2_PART_ATTENTION],
+            16 * net.kept[S2_PART_PLAIN] + (1 - net.kept[S2_PART_PLAIN]) * net.bits[S2_PART_PLAIN],
+            16 * net.kept[S2_PART_HEAD] + (1 - net.kept[S2_PART_HEAD]) * net.bits[S2_PART_HEAD]};
+        s2_assert_close(found[0], rows[r].attention, 1e-6);
+        s2_assert_close(found[1], rows[r].plain, 1e-6);
+        s2_assert_close(found[2], rows[r].head, 1e-6);
+        s2_assert_close(net.in_fp8[S2_PART_ATTENTION], rows[r].attention_fp8, 1e-6);
+        assert_true(net.in_fp8[S2_PART_PLAIN] <= 0);
     }
 }
 
@@ -1980,6 +2047,7 @@ int main(void)
         cmocka_unit_test(caps_of_scores_are_those_of_the_config),
         cmocka_unit_test(weights_are_stored_as_the_config_says),
         cmocka_unit_test(modules_that_a_list_names_keep_their_type),
+        cmocka_unit_test(modules_may_be_stored_in_several_types),
         cmocka_unit_test(names_of_modules_may_be_any_text),
         cmocka_unit_test(weights_stored_as_another_file_says),
         cmocka_unit_test(latent_and_older_models_weigh_what_is_published),

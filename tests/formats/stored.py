@@ -40,7 +40,11 @@ MODELS = {"llama": {"num_hidden_layers": 8},
           "deepseek_v3": {"num_hidden_layers": 6, "hidden_size": 2048, "intermediate_size": 4096, "n_routed_experts": 32,
                           "moe_intermediate_size": 512, "n_group": 4, "num_experts_per_tok": 4},
           "qwen3_next": {"num_hidden_layers": 8, "num_experts": 64},
-          "nemotron_h": {"layers_block_type": ["linear_attention", "moe", "full_attention", "moe"] * 3}}
+          "nemotron_h": {"layers_block_type": ["linear_attention", "moe", "full_attention", "moe"] * 3},
+          "gemma4_text": {"num_hidden_layers": 6, "enable_moe_block": True, "num_experts": 16, "top_k_experts": 4,
+                          "moe_intermediate_size": 704, "hidden_size_per_layer_input": 0},
+          "minimax_m2": {"num_hidden_layers": 4, "num_local_experts": 16},
+          "qwen3_5_moe_text": {"num_hidden_layers": 8, "num_experts": 16}}
 
 
 def ct(bits, kind, group, ignore, symmetric=True, targets=("Linear",), style="pack-quantized"):
@@ -53,7 +57,45 @@ def modelopt(algo, ignore):
 
 
 HEAD = ["lm_head"]
-# (the config, bits of a weight that it stores, or None: unknown; how its list is read; whether the head is stored too)
+TOWERS = ["vision_tower.encoder.layers.0.self_attn.q_proj", "model.visual.layers.1.mlp.up_proj", "mtp.layers.0.mlp.up_proj",
+          "mtp.layers.1.self_attn.o_proj"]  # what has no price, though its layers have numbers too
+ATTENTION = r".*(attn|mamba|mixer\.[a-z]+_proj)"
+IN_FP8_AND_NVFP4 = [(ATTENTION, 8), (".*", 4.5)]
+
+
+def by_module(names, n_experts):
+    """modelopt's MIXED_PRECISION, which names each module, and experts one by one."""
+    algo = {name: "FP8" if re.match(ATTENTION, name) else "NVFP4" for name in names}
+    every = {name.replace(".experts.0.", ".experts.%d." % nth): word for name, word in algo.items()
+             for nth in range(n_experts if ".experts.0." in name else 1)}
+    return {**modelopt("MIXED_PRECISION", ["lm_head", "mtp*"]),
+            "quantized_layers": {name: {"quant_algo": word, "group_size": 16} for name, word in every.items()}}
+
+
+def by_holder(names, n_experts):
+    """The same with a name for all experts of a layer, and the head."""
+    said = by_module([re.sub(r"\.experts\.0\..*", ".experts", name) for name in names], n_experts)
+    said["exclude_modules"] = []
+    said["quantized_layers"]["lm_head"] = {"quant_algo": "W4A16_NVFP4", "group_size": 16}
+    return said
+
+
+def named_twice(names, n_experts):
+    """Two groups that name the same modules."""
+    word = "self_attn" if any("self_attn" in name for name in names) else "mixer"
+    return {**ct(4, "int", 32, HEAD), "config_groups": {
+        "group_0": {"targets": ["re:.*%s.*" % word], "weights": {"num_bits": 4, "type": "int", "group_size": 32}},
+        "group_1": {"targets": ["re:.*%s.*" % word], "weights": {"num_bits": 8, "type": "int"}}}}
+
+
+def without_one(names, n_experts):
+    """An expert that is not named: what it is stored in is not said."""
+    said = by_module(names, n_experts)
+    return {**said, "quantized_layers": {name: own for name, own in said["quantized_layers"].items() if ".experts.3." not in name}}
+
+
+# (the config, bits of a weight that it stores, or a list of them by names, or None: unknown; how its list is read; whether
+# the head is stored too). A function makes the config of the names of a model's matrices.
 CASES = [
     ({"quant_method": "fp8", "activation_scheme": "dynamic", "weight_block_size": [128, 128]}, 8, "hf", False),
     ({"quant_method": "fp8", "modules_to_not_convert": ["model.layers.0", "model.layers.2.self_attn", "lm_head"]}, 8, "hf", False),
@@ -61,7 +103,9 @@ CASES = [
     ({"quant_method": "awq", "bits": 4, "group_size": 128, "zero_point": True}, 4 + 20 / 128, "hf", False),
     ({"quant_method": "gptq", "bits": 8, "group_size": 64}, 8 + 24 / 64, "hf", False),
     ({"quant_method": "gptq", "bits": 4, "group_size": 128, "dynamic": {r"-:.*self_attn.*": {}}}, 4 + 20 / 128, r"re:.*self_attn.*", False),
-    ({"quant_method": "gptq", "bits": 4, "group_size": 128, "dynamic": {r"+:.*self_attn.*": {"bits": 8}}}, None, "hf", False),
+    ({"quant_method": "gptq", "bits": 4, "group_size": 128, "dynamic": {r"+:.*self_attn.*": {"bits": 8}}},
+     [(".*self_attn", 8 + 24 / 128), (".*", 4 + 20 / 128)], "hf", False),
+    ({"quant_method": "gptq", "bits": 4, "group_size": 128, "dynamic": {r"+:.*self_attn.*": {"bits": 2}}}, None, "hf", False),
     ({"quant_method": "gptq", "bits": 3, "group_size": 128}, None, "hf", False),
     ({"quant_method": "auto-round", "bits": 4, "group_size": 32}, 4 + 20 / 32, "hf", False),
     ({"quant_method": "auto-round", "bits": 4, "group_size": 32, "extra_config": {"model.layers.1.self_attn.o_proj": {"bits": 2}}}, None, "hf", False),
@@ -94,12 +138,19 @@ CASES = [
     (ct(8, "int", None, HEAD + [r"re:(?!.*mlp).*"]), None, "re", False),
     (ct(4, "int", 32, HEAD + ["model.layers.0.something.else"]), None, "re", False),
     ({**ct(4, "int", 32, HEAD), "config_groups": {"group_0": {"targets": ["Linear"], "weights": {"num_bits": 4, "type": "int", "group_size": 32}},
-                                                  "group_1": {"targets": ["re:.*self_attn.*"], "weights": {"num_bits": 8, "type": "int"}}}}, None, "re", False),
+                                                  "group_1": {"targets": ["re:.*self_attn.*"], "weights": {"num_bits": 8, "type": "int"}}}},
+     [(".*self_attn", 8), (".*", 4.5)], "re", False),
+    (named_twice, None, "re", False),
+    (ct(4, "int", 32, HEAD + TOWERS), 4.5, "re", False),
     (modelopt("NVFP4", HEAD), 4.5, "fn", False),
     (modelopt("NVFP4", HEAD + ["model.layers.*.self_attn*"]), 4.5, "fn", False),
     (modelopt("FP8", HEAD + ["model.layers.1.*", "*mlp.gate"]), 8, "fn", False),
     (modelopt("FP8", []), 8, "fn", True),
+    (modelopt("NVFP4", HEAD + ["model.layers.99*", "model.layers.99.mlp.*", "*mtp*"]), 4.5, "fn", False),
     (modelopt("MIXED_PRECISION", HEAD), None, "fn", False),
+    (by_module, IN_FP8_AND_NVFP4, "fn", False),
+    (by_holder, IN_FP8_AND_NVFP4, "fn", True),
+    (without_one, None, "fn", False),
     ({"quant_method": "bitnet"}, None, "hf", False),
     ({"quant_method": "aqlm", "nbits_per_codebook": 16, "num_codebooks": 1, "in_group_size": 8}, None, "hf", False),
     ({"quant_method": "vptq"}, None, "hf", False),
@@ -144,11 +195,15 @@ def matrices(kind, changes):
     return config.to_dict(), found
 
 
+def bits_of(name, bits):
+    return next(own for pattern, own in bits if re.match(pattern, name)) if isinstance(bits, list) else bits
+
+
 def bytes_of(found, said, bits, how, head):
     total = 0
     for name, n in found:
         whole = "embed" in name or (name == "lm_head" and not head) or bits is None or kept(name, said, how)
-        total += n * (16 if whole else bits) / 8
+        total += n * (16 if whole else bits_of(name, bits)) / 8
     return total
 
 
@@ -172,16 +227,19 @@ def compare(program, folder, kind, config, found, said, bits, how, head, beside)
     if beside:
         os.remove(apart)
     expected = bytes_of(found, said, bits, how, head)
-    hold(abs(ours - expected) <= NEAR * expected, "%s %s: %.5g bytes of matrices, s2 counts %.5g" % (kind, said, expected, ours))
-    hold((bits is None) == (UNTOLD in words), "%s %s: %s" % (kind, said, words))
+    hold(abs(ours - expected) <= NEAR * expected, "%s %.300s: %.5g bytes of matrices, s2 counts %.5g" % (kind, said, expected, ours))
+    hold((bits is None) == (UNTOLD in words), "%s %.300s: %s" % (kind, said, words))
 
 
 with tempfile.TemporaryDirectory() as folder:
     for kind, changes in MODELS.items():
         config, found = matrices(kind, changes)
+        experts = next((config[key] for key in ("num_experts", "num_local_experts", "n_routed_experts") if config.get(key)), 1)
+        modules = [name for name, _ in found if "embed" not in name and name != "lm_head"]
         for said, bits, how, head in CASES:
-            if how == "skip":
+            if how == "skip" or (said is without_one and not any(".experts." in name for name in modules)):
                 continue
+            said = said(modules, experts) if callable(said) else said
             compare(sys.argv[1], folder, kind, config, found, said, bits, how, head, False)
             if said.get("quant_method") == "modelopt":
                 compare(sys.argv[1], folder, kind, config, found, said, bits, how, head, True)
