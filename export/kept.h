@@ -50,9 +50,10 @@ typedef struct s2_stored_groups {
 } s2_stored_groups;
 
 /*
- * net->kept, bits, in_fp8 and stored, of a checkpoint that stores the matrices of each group but for those of `ignored`.
- * A group that names a module goes before one that takes all. False where a name in a list is not understood, or names
- * no matrix that is known here and nothing that has no price anyway, or where two groups name the same.
+ * net->kept, bits, in_fp8 and stored, of a checkpoint that stores the matrices of each group but for those of
+ * `ignored`. A group that names a module goes before one that takes all. False where a name in a list is not
+ * understood, or names no matrix that is known here and nothing that has no price anyway, or where two groups name the
+ * same.
  */
 bool s2_kept_read(s2_stored_groups *groups, s2_net *net);
 

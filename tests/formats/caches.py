@@ -28,7 +28,7 @@ os.environ.setdefault("TRANSFORMERS_VERBOSITY", "critical")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, ".."))
-from kinds import MIXED, PARTS, listed, text_of
+from kinds import MIXED, PARTS, rules, text_of
 from tally import end, hold
 
 try:
@@ -145,9 +145,7 @@ def compare(program, kind, changes, n_prompt):
 
 
 apart, refused = [], []
-import time
-for kind in sys.argv[2:] or listed() + OWN_FORMATS:
-    print(kind, "%.0f" % time.time(), flush=True)
+for kind in sys.argv[2:] or [kind for kind, rule in rules().items() if rule != "ENCODER"] + OWN_FORMATS:
     for changes in [{}] + MIXED.get(kind, []):
         widest = compare(sys.argv[1], kind, changes, PROMPT)
         if widest is not None and widest >= PROMPT:

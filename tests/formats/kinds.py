@@ -43,10 +43,10 @@ MIXED = {
 }
 
 
-def listed():
-    """The model types that s2 knows, in the order of its table."""
+def rules():
+    """{model type that s2 knows: its rule}, in the order of its table."""
     table = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../export/model_types.h")
-    return re.findall(r'^    X\("([^"]+)"', open(table, encoding="utf-8").read(), re.M)
+    return dict(re.findall(r'^    X\("([^"]+)", (\w+)', open(table, encoding="utf-8").read(), re.M))
 
 
 def text_of(config):

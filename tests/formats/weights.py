@@ -20,7 +20,7 @@ os.environ.setdefault("TRANSFORMERS_VERBOSITY", "critical")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, ".."))
-from kinds import MIXED, PARTS, listed, text_of
+from kinds import MIXED, PARTS, rules, text_of
 from tally import end, hold
 
 try:
@@ -61,7 +61,7 @@ def priced(program, path):
     return float(found[1]) / 2 if found else None
 
 
-kinds = sys.argv[2:] or [kind for kind in listed() if kind not in OWN_WAY]
+kinds = sys.argv[2:] or [kind for kind in rules() if kind not in OWN_WAY]
 n_priced = n_built = 0
 refused = []
 for kind, changes in [(kind, changes) for kind in kinds for changes in [{}] + MIXED.get(kind, [])]:
