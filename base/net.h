@@ -58,6 +58,7 @@ typedef struct s2_latent {
     int32_t plain_dim; /* of a head's query and key, without the rotary part */
     int32_t value_dim;
     int32_t index_heads, index_dim; /* of the indexer that chooses keys; 0: there is none */
+    int32_t n_indexers, n_indexed;  /* so many layers of so many have one; 0: all */
 } s2_latent;
 
 /* A mixer keeps a state of fixed size and no keys: linear attention, Mamba, a convolution. All 0: there is none. */

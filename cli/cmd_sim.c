@@ -218,6 +218,8 @@ static s2_exit take_latent(s2_cli *cli, const s2_net *net, s2_pattern *pattern)
     if (computed->index_heads == 0) {
         computed->index_heads = own->index_heads;
         computed->index_dim = own->index_dim;
+        computed->n_indexers = own->n_indexers;
+        computed->n_indexed = own->n_indexed;
     }
     pattern->computed = computed;
     return S2_EXIT_OK;

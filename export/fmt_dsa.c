@@ -183,8 +183,18 @@ static s2_status token_body(const s2_source *source, s2_buf *body)
     S2_TRY(put_chosen(source, TOPK_PATHS, " | local ", body));
     if (!s2_budget_has_any(source, TOPK_PATHS))
         s2_note(source->notes, "the checkpoint sets how many keys are chosen; 2048 are assumed");
-    if (s2_budget_has_any(source, S2_PATHS("/index_topk_freq", "/index_topk_pattern", "/indexer_types")))
-        s2_note(source->notes, "several layers share one indexer's choice, which a pattern does not show");
+    if (s2_budget_has_any(source, S2_PATHS("/indexer_types", "/text_config/indexer_types")))
+        s2_note(source->notes,
+                "several layers share one indexer's choice, which a pattern does not show; a price of "
+                "this file counts the layers that choose");
+    else if (s2_budget_has_any(source, S2_PATHS("/index_topk_freq", "/index_topk_pattern")))
+        s2_note(source->notes,
+                "several layers share one indexer's choice, and nothing says which: a price counts one "
+                "for each layer");
+    if (s2_budget_has_any(source, S2_PATHS("/no_rope_layers", "/text_config/no_rope_layers")) &&
+        s2_budget_has_any(source, S2_PATHS("/kv_lora_rank", "/text_config/kv_lora_rank")))
+        s2_note(source->notes,
+                "layers without positions keep no rotary key, which the cache counts all the same");
     return S2_OK;
 }
 

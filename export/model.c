@@ -135,6 +135,25 @@ static s2_status read_own(const s2_source *source, const char *prefix, const cha
     return S2_OK;
 }
 
+s2_status s2_model_indexers_read(const s2_doc *doc, const char *prefix, int32_t *n_indexers,
+                                 int32_t *n_indexed, s2_diag *diag)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/indexer_types", prefix);
+    const int64_t n = s2_doc_is_array(doc, path) ? s2_doc_len(doc, path) : 0;
+    *n_indexers = *n_indexed = 0;
+    for (int64_t layer = 0; layer < n; layer++) {
+        snprintf(path, sizeof path, "%s/indexer_types/%lld", prefix, (long long)layer);
+        const char *const word = s2_doc_text(doc, path);
+        const bool own = word != NULL && strcmp(word, "full") == 0;
+        if (!own && (word == NULL || strcmp(word, "shared") != 0 || layer == 0))
+            return s2_doc_refuse(doc, path, diag, "indexer_types: expected full, or after it shared");
+        *n_indexers += own;
+        ++*n_indexed;
+    }
+    return S2_OK;
+}
+
 /* Read all of the widths or none: nothing can be priced by half of them. */
 s2_status s2_model_computed_read(const s2_source *source, const char *prefix, s2_pattern *out)
 {
@@ -146,6 +165,7 @@ s2_status s2_model_computed_read(const s2_source *source, const char *prefix, s2
     S2_TRY(read_own(source, prefix, "v_head_dim", &read.value_dim));
     S2_TRY(read_own(source, prefix, "index_n_heads", &read.index_heads));
     S2_TRY(read_own(source, prefix, "index_head_dim", &read.index_dim));
+    S2_TRY(s2_model_indexers_read(source->doc, prefix, &read.n_indexers, &read.n_indexed, source->diag));
     read.score_dim = plain_dim + read.rotary_dim;
     if (plain_dim == 0 || read.value_dim == 0)
         read.latent_dim = 0;

@@ -85,6 +85,12 @@ s2_status s2_model_latent_read(const s2_source *source, const char *prefix,
                                s2_model_shape *shape) S2_MUST_CHECK;
 /* The widths that such a model computes with, and those of its indexer, where the config has them. */
 s2_status s2_model_computed_read(const s2_source *source, const char *prefix, s2_pattern *out) S2_MUST_CHECK;
+/*
+ * Layers that have an indexer, of how many: indexer_types says which take the choice of one before them. 0 and 0: it is
+ * not said.
+ */
+s2_status s2_model_indexers_read(const s2_doc *doc, const char *prefix, int32_t *n_indexers,
+                                 int32_t *n_indexed, s2_diag *diag) S2_MUST_CHECK;
 /* S2_EPARSE where the object states other heads, or other KV heads (0: any number is right). */
 s2_status s2_model_agrees(const s2_source *source, const char *prefix, int64_t n_heads,
                           int64_t n_kv_heads) S2_MUST_CHECK;

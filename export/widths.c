@@ -171,6 +171,7 @@ static s2_status read_latent(const reader *r, const s2_source *source, s2_model_
     S2_TRY(read_width(r, "index_head_dim", &own.index_dim));
     if (own.index_heads == 0 || own.index_dim == 0)
         own.index_heads = own.index_dim = 0;
+    S2_TRY(s2_model_indexers_read(r->doc, r->prefix, &own.n_indexers, &own.n_indexed, r->diag));
     *out = own;
     return s2_model_latent_read(source, r->prefix, shape);
 }

@@ -196,6 +196,8 @@ typedef struct s2_computed {
     int32_t score_dim, value_dim;
     /* The indexer behind `topk`; 0: not said. */
     int32_t index_heads, index_dim;
+    /* So many layers of so many have an indexer; the others take the choice of one before them. 0: all have one. */
+    int32_t n_indexers, n_indexed;
     int32_t
         probe_rows; /* so many last queries choose the keys of `topk` and `heavy` for all; 0: each its own */
     int32_t pool_tok; /* so many queries choose their `pages` together; 0: each its own */

@@ -48,10 +48,14 @@ static void text_selection(const s2_pattern *pattern, double us, s2_buf *buf)
     s2_buf_printf(buf, "  selection     %s at peak rates: ", s2_time_text(us).text);
     switch (way_of(pattern)) {
     case BY_INDEXER:
-        s2_buf_printf(buf, "for each query an indexer of %d heads of %d scores every key%s\n",
+        s2_buf_printf(buf, "for each query an indexer of %d heads of %d scores every key%s",
                       said ? computed->index_heads : (int32_t)S2_INDEX_HEADS,
                       said ? computed->index_dim : (int32_t)S2_INDEX_DIM,
                       said ? "" : " (assumed: the pattern does not say what chooses)");
+        if (computed->n_indexed > computed->n_indexers)
+            s2_buf_printf(buf, ", in %d layers of %d; the others take their choice", computed->n_indexers,
+                          computed->n_indexed);
+        s2_buf_puts(buf, "\n");
         break;
     case BY_LAST_QUERIES:
         s2_buf_printf(buf, "the last %d queries of a head score every key and choose for all queries\n",

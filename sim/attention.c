@@ -465,6 +465,7 @@ static void add_selection(s2_pricing *pricing, const s2_layer_class *layer)
 {
     const s2_choosing choosing = choosing_of(pricing, layer);
     const double batch = (double)pricing->options->batch;
+    const int32_t n_layers = (int32_t)s2_index_layers(pricing->classes->pattern, layer->n_layers);
     if (choosing.flop == 0)
         return;
     const double mma_us = choosing.flop * batch / pricing->rates.mma,
@@ -473,9 +474,9 @@ static void add_selection(s2_pricing *pricing, const s2_layer_class *layer)
     pricing->out->select_by = slower <= pricing->rates.launch_us ? S2_LAUNCH
                               : mma_us > hbm_us                  ? S2_MMA
                                                                  : S2_HBM;
-    pricing->out->select_us += (slower + pricing->rates.launch_us) * layer->n_layers;
+    pricing->out->select_us += (slower + pricing->rates.launch_us) * n_layers;
     add_product(pricing->out, &pricing->out->counts.hbm_read, (int64_t)choosing.bytes,
-                pricing->options->batch, layer->n_layers);
+                pricing->options->batch, n_layers);
 }
 
 static s2_status price_layers(s2_pricing *pricing)

@@ -51,7 +51,8 @@ static void note_layers(s2_growth *growth)
         for (int32_t kv = 0; kv < layer->n_kv_heads; kv++)
             note_group(growth, layer, kv, s2_layer_group(layer, n_heads), &selects_tokens);
         growth->token_elems += (int64_t)layer->n_kv_heads * layer->head_dim * layer->n_layers;
-        growth->n_index_layers += selects_tokens ? layer->n_layers : 0;
+        growth->n_index_layers +=
+            selects_tokens ? s2_index_layers(growth->classes.pattern, layer->n_layers) : 0;
     }
 }
 

@@ -184,8 +184,9 @@ static s2_status count_shared(const s2_classes *classes, const s2_layer_class *l
     const s2_group whole = {classes, layer, 0, classes->pattern->n_heads};
     S2_TRY(count_group(&whole, n_tok, page_tok, scratch, &all));
     elems->shared_pages += all.paged * layer->n_kv_heads * layer->head_dim * layer->n_layers;
-    elems->index_bytes +=
-        selects_tokens(&whole) ? n_tok * s2_index_key_bytes(classes->pattern) * layer->n_layers : 0;
+    elems->index_bytes += selects_tokens(&whole) ? n_tok * s2_index_key_bytes(classes->pattern) *
+                                                       s2_index_layers(classes->pattern, layer->n_layers)
+                                                 : 0;
     return S2_OK;
 }
 

@@ -136,9 +136,11 @@ s2_latent_weights s2_net_latent_weights(const s2_net *net)
                   asked = n_heads * (own->plain_dim + own->rotary_dim),
                   made = n_heads * (own->plain_dim + own->value_dim), given = n_heads * own->value_dim,
                   index_width = (int64_t)own->index_heads * own->index_dim,
-                  from = own->query_dim > 0 ? own->query_dim : hidden;
-    return (s2_latent_weights){.whole = hidden * (own->query_dim + own->latent_dim + own->rotary_dim) +
-                                        from * index_width + hidden * (own->index_heads + own->index_dim),
+                  from = own->query_dim > 0 ? own->query_dim : hidden,
+                  index = from * index_width + hidden * (own->index_heads + own->index_dim);
+    return (s2_latent_weights){.whole =
+                                   hidden * (own->query_dim + own->latent_dim + own->rotary_dim) +
+                                   (own->n_indexed > 0 ? index * own->n_indexers / own->n_indexed : index),
                                .by_head = from * asked + own->latent_dim * made + hidden * given};
 }
 

@@ -50,6 +50,15 @@ static inline int64_t s2_index_key_bytes(const s2_pattern *pattern)
     return 4 + (computed != NULL && computed->index_dim > 0 ? computed->index_dim : S2_INDEX_DIM);
 }
 
+/* Of so many layers that choose keys, those that have an indexer of their own. */
+static inline int64_t s2_index_layers(const s2_pattern *pattern, int64_t n_layers)
+{
+    const s2_computed *const computed = pattern->computed;
+    if (computed == NULL || computed->n_indexed == 0)
+        return n_layers;
+    return (n_layers * computed->n_indexers + computed->n_indexed / 2) / computed->n_indexed;
+}
+
 /* True when both heads read the same pairs by construction (equal atoms); the converse may fail. */
 bool s2_reads_equal(const s2_reads *a, const s2_reads *b);
 

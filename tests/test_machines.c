@@ -1192,6 +1192,16 @@ static void choosing_keys_costs_what_its_consumer_scores(void **state)
     pattern.computed = &half;
     const s2_sim said = priced(&arena, &pattern, &options);
     s2_assert_close(part_us(&said, "selection") - launch_us, (index_us - launch_us) / 2, 1e-6 * index_us);
+    /* layers that take another's choice have no indexer, and keep no keys of one */
+    const s2_computed all = {.index_heads = 32, .index_dim = 128, .n_indexers = 8, .n_indexed = 8},
+                      some = {.index_heads = 32, .index_dim = 128, .n_indexers = 2, .n_indexed = 8};
+    s2_pattern deep = s2_parsed(&arena, "layers 8; heads 8; kv-heads 2; layers all: topk 9");
+    deep.computed = &all;
+    const s2_sim every = priced(&arena, &deep, &options);
+    deep.computed = &some;
+    const s2_sim few = priced(&arena, &deep, &options);
+    s2_assert_close(part_us(&few, "selection"), part_us(&every, "selection") / 4, 1e-6 * index_us);
+    assert_true(every.kv.used - few.kv.used == 6 * (int64_t)n * (128 + 4));
     pattern.computed = &probe;
     const s2_sim probed = priced(&arena, &pattern, &options);
     const double scored_us = peak_us(&options, 2 * 64 * n * 2 * 128),

@@ -10,7 +10,9 @@ says so and is applied to transformers' side:
     windows        transformers drops the oldest of its window as soon as the last query has read it, s2 with the next one
     chunks         transformers keeps the last tokens, as of a window; s2 those of the chunk
     latents        transformers stores K and V of all heads, made of the latent; the latent is what s2 counts
-    states         transformers stores them in the type of activations, s2 counts a recurrent one in 32 bits
+    states         transformers stores them in the type of activations, s2 counts a matrix in 32 bits
+    index keys     transformers stores them in 16 bits; engines, and s2, in 8 with a scale of 32 for each
+    no positions   a layer without rotary keys keeps none; s2 counts one, and import says so
     cross layers   of an encoder: not counted
 
 usage: caches.py S2_PROGRAM [TYPE...]
@@ -40,6 +42,7 @@ except ImportError as why:
     sys.exit(77)
 
 OWN_FORMATS = ["deepseek_v32", "glm_moe_dsa", "minimax_m3_vl_text", "axk2", "hy_v4", "mistral_large4_text"]
+KEPT_WHOLE = ("gpt_neo",)  # whose local layers transformers keeps whole
 SMALL = 1 << 29  # parameters of a model that may be built with memory
 LAYERS = ("num_hidden_layers", "decoder_layers", "encoder_layers", "num_decoder_layers", "num_encoder_layers")
 PROMPT, MORE = 300, 2  # tokens
@@ -102,12 +105,17 @@ def layer_bytes(layer, config, n_tok):
             width = config.kv_lora_rank + config.qk_rope_head_dim
         total += 2 * kept * width
         index = getattr(layer, "indexer_keys", None)
-        total += 2 * index.numel() if index is not None else 0
+        total += n_tok * (index.shape[-1] + 4) if index is not None else 0
     for state in values(getattr(layer, "recurrent_states", None)):
-        total += 4 * state.numel()
+        total += state.numel() * (4 if state.dim() > 2 else state.element_size())
     for state in values(getattr(layer, "conv_states", None)):
-        total += 2 * state.numel()
+        total += state.numel() * state.element_size()
     return total
+
+
+def cache_bytes(cache, config, n_tok):
+    apart = [state for state in getattr(cache, "linear_cache", []) if hasattr(state, "numel")]  # MiniMax
+    return sum(layer_bytes(layer, config, n_tok) for layer in cache.layers) + 4 * sum(s.numel() for s in apart)
 
 
 def counted(program, text, n_tok):
@@ -134,7 +142,7 @@ def compare(program, kind, changes, n_prompt):
         apart.append("%s (no cache)" % kind)
         return None
     n_tok = n_prompt + MORE
-    expected = sum(layer_bytes(layer, config.get_text_config(), n_tok) for layer in cache.layers)
+    expected = cache_bytes(cache, config.get_text_config(), n_tok)
     ours, why = counted(program, text_of(config), n_tok)
     if ours is None:
         refused.append(kind)
@@ -145,7 +153,7 @@ def compare(program, kind, changes, n_prompt):
 
 
 apart, refused = [], []
-for kind in sys.argv[2:] or [kind for kind, rule in rules().items() if rule != "ENCODER"] + OWN_FORMATS:
+for kind in sys.argv[2:] or [kind for kind, rule in rules().items() if rule != "ENCODER" and kind not in KEPT_WHOLE] + OWN_FORMATS:
     for changes in [{}] + MIXED.get(kind, []):
         widest = compare(sys.argv[1], kind, changes, PROMPT)
         if widest is not None and widest >= PROMPT:
