@@ -34,7 +34,7 @@ COMMANDS = (
     ("sim", "--tp", "8"), ("sim", "--batch", "max"), ("draw", "--as", "svg", "-o", "OUT"), ("draw", "--as", "ascii"),
     ("draw", "--what", "shards", "--as", "png", "-o", "OUT"), ("draw", "--what", "flow", "--as", "dot", "-o", "OUT"),
     ("draw", "--what", "kv", "--as", "svg", "-o", "OUT"), ("search", "--limit", "8"), ("search", "--phase", "prefill,decode,train"), ("search", "--minimize", "us,dilution,hops,fading"),
-    ("import", "--terms"), ("sim", "--requests", "MIX"), ("sim", "--requests", "MIX", "--chunk", "512"), ("export", "--to", "csr", "--tp", "8", "--force", "-o", "OUT"),
+    ("import", "--terms"), ("tui", "--dump", "designs"), ("tui", "--dump", "design"), ("tui", "--dump", "compare"), ("tui", "--dump", "reach"), ("sim", "--requests", "MIX"), ("sim", "--requests", "MIX", "--chunk", "512"), ("export", "--to", "csr", "--tp", "8", "--force", "-o", "OUT"),
 ) + tuple(words + ("AGAIN", "OTHER") * 2 for words in (("sim",), ("sim", "--phase", "all"), ("check",)))
 TAME = "name tame; layers 2; heads 8; kv-heads 8; head-dim 64; block 64; layers all: local 2 | stride 8 phase head"
 FORMATS = "hf vllm trtllm dkernel megatron duo layers minference deepspeed csr flashinfer flex cute bsa npy c".split()
@@ -119,7 +119,7 @@ def draw(rng, only):
     if rng.random() < 0.3:
         words = export_to(rng.choice(FORMATS))
     if only:
-        words = next((c for c in COMMANDS if c[0] == only), words)
+        words = rng.choice([c for c in COMMANDS if c[0] == only] or [words])
     return differ, words, text, pattern(rng)[0], length
 
 
@@ -142,6 +142,15 @@ def call(s2, folder, words, text, other, length):
         rng = random.Random(text)
         with open(folder + "/mix.csv", "w", encoding="ascii") as out:
             out.write("prompt,output\n" + "".join("%d,%d\n" % (rng.randint(1, length), rng.choice((1, 9, 300))) for _ in range(rng.choice((3, 60, 3000)))))
+    if words[0] == "tui":   # a screen is about a design that is stored, at the length at which it is priced
+        fresh = folder + "/screen.db"
+        for left in [left for left in os.listdir(folder) if left.startswith("screen.db")]:
+            os.remove(folder + "/" + left)
+        with open(folder + "/pattern.s2", "w", encoding="ascii") as out:
+            out.write(text)
+        for asked in (("check", "--len", "1"), ("sim", "--len", str(length))):
+            subprocess.run([s2, "--db", fresh, *asked, folder + "/pattern.s2"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+        return [s2, "--db", fresh] + words + ["--no-session", "--size", "160x50"]
     bare = "--certificate" in words or "MIX" in asked   # for every length, or for those of requests
     if len(text) > 100000:   # more than the system takes as a word
         with open(folder + "/pattern.s2", "w", encoding="ascii") as out:

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/arith.h"
+#include "base/work.h"
 #include "pattern/random.h"
 
 /*
@@ -28,6 +29,8 @@ typedef struct run_list {
 
 /* Steps of work, about a run each; a mask that needs more is too fine to draw while somebody waits. */
 enum { WORK_LIMIT = 1 << 25 };
+/* The same of what takes nanoseconds: a run of a source in whole blocks, or a look at some words of bits. */
+enum { LIGHT_LIMIT = 1 << 28, SOURCE_STEPS = 4, DRAW_STEPS = 16, STEP_WORDS = 128, ROW_PASSES = 5 };
 
 typedef struct painter {
     const s2_pattern *pattern;
@@ -41,13 +44,19 @@ typedef struct painter {
     int32_t n_tokens; /* the others */
     source *tokens;
     uint64_t *touched; /* in the row: blocks with some pair read */
-    uint64_t *whole;   /* blocks with every pair read */
+    uint64_t *whole;   /* blocks with every pair read; without sources in tokens the same bits */
     run_list row;
     run_list any; /* keys that some query of the row reads */
     run_list all; /* keys that every query of the row reads if it may see them */
     run_list spare;
     int64_t work_left;
+    int64_t light_left;
 } painter;
+
+static s2_status spend(painter *p, int64_t n_steps)
+{
+    return s2_work_spend(&p->light_left, n_steps) ? S2_OK : S2_ELIMIT;
+}
 
 s2_range s2_grid_share(int64_t begin, int64_t end, int32_t nth, int32_t cells)
 {
@@ -120,12 +129,14 @@ static bool same_reads(const source *a, const source *b)
            (term_of(a)->mask == term_of(b)->mask && term_of(a)->mask->n_heads == 1);
 }
 
-static void add_source(source *sources, int32_t *n, source made)
+static s2_status add_source(painter *p, source *sources, int32_t *n, source made)
 {
+    S2_TRY(spend(p, *n));
     for (int32_t have = 0; have < *n; have++)
         if (same_reads(&sources[have], &made))
-            return;
+            return S2_OK;
     sources[(*n)++] = made;
+    return S2_OK;
 }
 
 static int64_t groups_of(const painter *p, int64_t gran)
@@ -143,6 +154,7 @@ static s2_status add_stripes(painter *p, source *sources, int32_t *n, const s2_v
     made.atom.kind = S2_ATOM_PLAIN;
     made.atom.gran = made.atom.period = made.atom.width = 1;
     made.atom.shift = 0;
+    S2_TRY(spend(p, *n + atom->width * (n_groups / atom->period + 1)));
     while (nth < *n && (sources[nth].gran != made.gran || !s2_atom_equal(&sources[nth].atom, &made.atom)))
         nth++;
     if (nth == *n) {
@@ -164,8 +176,7 @@ static s2_status add_atom(painter *p, const s2_view *view, const s2_atom *atom)
     int32_t *const n = of_blocks ? &p->n_blocks : &p->n_tokens;
     if (atom->kind == S2_ATOM_KEY)
         return add_stripes(p, sources, n, view, atom);
-    add_source(sources, n, (source){.view = view, .atom = *atom});
-    return S2_OK;
+    return add_source(p, sources, n, (source){.view = view, .atom = *atom});
 }
 
 /* ---- sources in whole blocks */
@@ -185,6 +196,7 @@ static s2_status each_listed(painter *p, const source *src, int64_t q_blk, const
 {
     int32_t list[S2_LIMIT_RANDOM];
     if (src->atom.kind == S2_ATOM_RANDOM) {
+        S2_TRY(spend(p, term_of(src)->n * DRAW_STEPS));
         const int32_t n = random_list(p, src, q_blk, list);
         for (int32_t nth = 0; nth < n; nth++)
             S2_TRY(take(p, list[nth], cut));
@@ -192,6 +204,7 @@ static s2_status each_listed(painter *p, const source *src, int64_t q_blk, const
     }
     const s2_mask *const mask = term_of(src)->mask;
     const int64_t end = s2_min_i64(mask->n_k_blk, p->window.k_end);
+    S2_TRY(spend(p, s2_max_i64(end - p->window.k_begin, 0)));
     for (int64_t k_blk = p->window.k_begin; q_blk < mask->n_q_blk && k_blk < end; k_blk++)
         if (s2_mask_allows(mask, src->view->head, q_blk, k_blk))
             S2_TRY(take(p, k_blk, cut));
@@ -215,16 +228,19 @@ static s2_status paint_blocks(painter *p, const source *src, int64_t q_tok)
 {
     const int64_t b = p->block_tok;
     s2_comb comb;
+    S2_TRY(spend(p, SOURCE_STEPS));
     if (!s2_atom_row(src->view, &src->atom, q_tok, p->n_tok, &comb))
         return S2_OK;
     if (is_listed(src))
         return each_listed(p, src, q_tok / b, &comb, take_block);
+    S2_TRY(spend(p, (p->word_end - p->word_begin) / STEP_WORDS));
     if (src->stripes != NULL || s2_comb_is_interval(&comb)) {
         set_bits(p, p->touched, comb.begin / b, s2_ceil_div(comb.end, b), src->stripes);
         return S2_OK;
     }
     for (int64_t k_tok = s2_comb_next(&comb, p->window.k_begin * b); k_tok < p->window.k_end * b;) {
         const int64_t end = s2_min_i64(s2_comb_run_end(&comb, k_tok), comb.end);
+        S2_TRY(spend(p, 1));
         set_bits(p, p->touched, k_tok / b, s2_ceil_div(end, b), NULL);
         k_tok = s2_comb_next(&comb, end);
     }
@@ -463,13 +479,18 @@ static s2_status paint_tokens(painter *p, int64_t q_begin, int64_t q_end)
 
 static s2_status paint_row(painter *p, int64_t q_blk)
 {
-    const size_t bytes = (size_t)(p->word_end - p->word_begin) * sizeof(uint64_t);
+    const int64_t end = p->pattern->causal ? s2_min_i64(p->word_end, q_blk / 64 + 1) : p->word_end;
+    const int64_t n_words = s2_max_i64(end - p->word_begin, 0); /* that some key of the row may be in */
+    const size_t bytes = (size_t)n_words * sizeof(uint64_t);
     const int64_t q_begin = q_blk * p->block_tok, q_end = s2_min_i64(q_begin + p->block_tok, p->n_tok);
+    S2_TRY(spend(p, 1 + ROW_PASSES * n_words / STEP_WORDS));
     memset(p->touched + p->word_begin, 0, bytes);
     for (int32_t nth = 0; nth < p->n_blocks; nth++)
         S2_TRY(paint_blocks(p, &p->blocks[nth], q_end - 1));
+    if (p->n_tokens == 0)
+        return S2_OK;
     memcpy(p->whole + p->word_begin, p->touched + p->word_begin, bytes);
-    return p->n_tokens > 0 ? paint_tokens(p, q_begin, q_end) : S2_OK;
+    return paint_tokens(p, q_begin, q_end);
 }
 
 static void add_row(const painter *p, int64_t q_blk, int32_t cols, s2_grid_cell *cells)
@@ -481,9 +502,10 @@ static void add_row(const painter *p, int64_t q_blk, int32_t cols, s2_grid_cell 
         const int64_t end = s2_min_i64(keys.end, visible);
         if (keys.begin >= end)
             continue;
+        const int64_t n_read = count_bits(p->touched, keys.begin, end);
         cells[col].n_causal += end - keys.begin;
-        cells[col].n_read += count_bits(p->touched, keys.begin, end);
-        cells[col].n_full += count_bits(p->whole, keys.begin, end);
+        cells[col].n_read += n_read;
+        cells[col].n_full += p->n_tokens > 0 ? count_bits(p->whole, keys.begin, end) : n_read;
     }
 }
 
@@ -499,7 +521,8 @@ static s2_status painter_init(painter *p, const s2_view *views, int32_t n_views,
                    .window = window,
                    .word_begin = window.k_begin / 64,
                    .word_end = s2_ceil_div(window.k_end, 64),
-                   .work_left = WORK_LIMIT};
+                   .work_left = WORK_LIMIT,
+                   .light_left = LIGHT_LIMIT};
     p->blocks = s2_calloc(n_atoms + 1, sizeof *p->blocks);
     p->tokens = s2_calloc(n_atoms + 1, sizeof *p->tokens);
     p->touched = s2_calloc((size_t)p->word_end, sizeof *p->touched);
