@@ -1,6 +1,7 @@
 """NumPy arrays and torch tensors as what the library takes: an address, distances, a type and a device."""
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import sys
@@ -121,6 +122,11 @@ def same_shape(first: View, other: View) -> None:
     alike(first, other)
     if other.shape != first.shape:
         raise ArgumentError(f"{other.name}: shape {other.shape}, and {first.name} has {first.shape}")
+
+
+def lasting(like: Any) -> Any:
+    """A context whose tensors are written to at any time later: one that is made in torch.inference_mode only there."""
+    return sys.modules["torch"].inference_mode(False) if is_torch(like) else contextlib.nullcontext()
 
 
 def empty(like: Any, shape: tuple[int, ...], dtype: str) -> Any:

@@ -10,7 +10,7 @@ import threading
 from typing import Any, Callable, Literal, Optional, Sequence, Union, overload
 
 from . import _lib
-from ._arrays import View, alike, empty, is_torch, view
+from ._arrays import View, alike, empty, is_torch, lasting, view
 from ._lib import ArgumentError, MemoryFullError, ReleasedError, UnsupportedError
 from .attention import DECODING, Array, Plan, Ready, _scale, _sinks, _softcap, new_plan, on, open_device, stream_of
 from .pattern import Pattern
@@ -95,7 +95,8 @@ class Cache(_lib.Fixed):
         if is_torch(like) and like.device.type not in ("cpu", "cuda"):
             raise ArgumentError(f"like: on {like.device}, neither a CPU nor a CUDA device")
         try:
-            made = empty(like, (slots, self.head_dim), dtype)
+            with lasting(like):
+                made = empty(like, (slots, self.head_dim), dtype)
         except (MemoryError, RuntimeError) as failure:
             raise MemoryFullError(f"pages: no memory for {slots} keys of {self.head_dim}: {str(failure).splitlines()[0]}") from failure
         made[:] = 0

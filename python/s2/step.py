@@ -6,7 +6,7 @@ import sys
 from typing import Any, Callable, Optional, Sequence, Union
 
 from . import _lib
-from ._arrays import is_torch
+from ._arrays import is_torch, lasting
 from ._lib import ArgumentError
 from .attention import Plan
 from .cache import Cache
@@ -75,7 +75,8 @@ class Step(_lib.Fixed):
         cache._append_each(self.sequences, self.tokens, "sequences")
         places = cache._find_places(self.sequences, 0, cache.pattern.layers, self.tokens)
         if self._written is None or not is_torch(places):
-            self._written = places.to(cache.keys.device) if is_torch(places) else places
+            with lasting(places):
+                self._written = places.to(cache.keys.device, copy=True) if is_torch(places) else places
         else:
             self._written.copy_(places, non_blocking=True)
 

@@ -22,6 +22,8 @@ from .pattern import Pattern, with_number
 
 # torch.library.custom_op would declare the same and add some 40 us of Python to each call.
 _torch_library: Any = torch.library  # which gives its functions no types
+if hasattr(torch.ops.s2, "attention"):
+    raise ImportError("s2.torch_ops: this process has the operators already, and graphs and patterns that belong to them; to load the package again takes a new process")
 _library = _torch_library.Library("s2", "DEF")
 _OPTIONS = ("SymInt pattern, SymInt layer, float? scale, str phase, SymInt[]? cu_seqlens_q, SymInt[]? cu_seqlens_k, "
             "bool deterministic=True, float? softcap=None, Tensor? sinks=None")

@@ -11,6 +11,7 @@ import functools
 import inspect
 import sys
 import threading
+import warnings
 import weakref
 from typing import Any, Callable, Optional, Union
 
@@ -87,6 +88,11 @@ def _refuse(module: Any, attention_mask: Any, dropout: float, options: dict[str,
         raise UnsupportedError("is_causal: attention to later tokens is the pattern's own to say (causal no)")
 
 
+def _has_numbers(one: torch.Tensor) -> bool:
+    """A tensor on the meta device and a fake one have a shape alone; what would be looked at in them is taken to be right."""
+    return not one.is_meta and not isinstance(one, torch._subclasses.FakeTensor)
+
+
 class _Padding:
     """Where the tokens of each row of a padded batch begin and end; all else is padding."""
 
@@ -121,12 +127,13 @@ _POSITIONS = ("position_ids: the tokens are not the last positions of all keys; 
 
 def _check_positions(query: torch.Tensor, n_keys: int, position_ids: Optional[torch.Tensor], padding: Optional[_Padding]) -> None:
     """Keys 0 to n_keys, and the queries the last of them: what a shortened cache or a packed batch would break."""
-    if position_ids is None:
+    if position_ids is None or not _has_numbers(position_ids):
         return
     last, *about = _positions.checked
     count = query.shape[2]
-    now = [n_keys, count, position_ids._version, padding]
-    if last is not None and last() is position_ids and about == now:
+    counted = not position_ids.is_inference()  # what is written to others is not counted: they are looked at in each layer
+    now = [n_keys, count, position_ids._version if counted else None, padding]
+    if counted and last is not None and last() is position_ids and about == now:
         return  # the layers of one pass have one tensor
     found = position_ids.reshape(-1, position_ids.shape[-1])
     wanted = torch.arange(n_keys - count, n_keys, device=position_ids.device)
@@ -249,9 +256,10 @@ def _check_mask(function: Any) -> None:
         _check_mask(inside["mask_function"])
     elif name == "packed_sequence_mask_function.<locals>.inner_mask":
         which = inside["packed_sequence_mask"]  # transformers 4 gives one of a single sequence too
-        if bool((which != which[:, :1]).any()):
+        if _has_numbers(which) and bool((which != which[:, :1]).any()):
             raise UnsupportedError(_POSITIONS)
-    elif name != "blockwise_overlay.<locals>.inner_mask" or bool((inside["block_sequence_ids"] >= 0).any()):  # a text alone has no block
+    elif name != "blockwise_overlay.<locals>.inner_mask" or (
+            _has_numbers(inside["block_sequence_ids"]) and bool((inside["block_sequence_ids"] >= 0).any())):  # a text alone has no block
         raise UnsupportedError(_OTHER_MASK)
 
 
@@ -294,9 +302,9 @@ def _mask(*, kv_length: int, kv_offset: int = 0, q_length: int = 0, q_offset: An
     else:
         if mask_function is not None:
             _check_mask(mask_function)
-        if ends is not None and int(ends) != kv_length:
+        if ends is not None and (not isinstance(ends, torch.Tensor) or _has_numbers(ends)) and int(ends) != kv_length:
             raise UnsupportedError(_POSITIONS)
-    if attention_mask is None or bool(attention_mask.all()):
+    if attention_mask is None or not _has_numbers(attention_mask) or bool(attention_mask.all()):
         return None
     return attention_mask[:, :kv_length].bool()
 
@@ -493,6 +501,7 @@ def _aligned(rows: torch.Tensor) -> torch.Tensor:
 
 _kind = transformers.PreTrainedModel
 _chosen: Callable[..., str] = _kind.get_correct_attn_implementation
+_chosen = getattr(_chosen, "_s2_instead_of", _chosen)  # where this module is loaded again
 
 
 def _no_attention(*_: Any, **named: Any) -> Any:
@@ -507,6 +516,10 @@ def _choose(model: Any, *asked: Any, **named: Any) -> str:
     that "s2" makes unnecessary: its tokens would see later ones."""
     made = _chosen(model, *asked, **named)
     if made != "s2":
+        stated = asked[0] if asked else named.get("requested_attention")
+        if stated is None and getattr(model.config, "s2_pattern", None) is not None:
+            warnings.warn(f'the config has a pattern (s2_pattern), and the model is made with {made}, which does not read it: give attn_implementation="s2", '
+                          f'or name {made} if that is meant', stacklevel=2)
         return made
     kind = type(model)
     reads = hasattr(model.config, "vocab_size") and model.config.get_text_config(decoder=True) is model.config  # no eyes, and none that has its text in another
@@ -519,6 +532,7 @@ def _choose(model: Any, *asked: Any, **named: Any) -> str:
     return made
 
 
+setattr(_choose, "_s2_instead_of", _chosen)
 setattr(_kind, _chosen.__name__, _choose)
 transformers.AttentionInterface.register("s2", _attend)
 AttentionMaskInterface.register("s2", _mask)

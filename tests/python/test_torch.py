@@ -2,6 +2,7 @@
 import array
 import concurrent.futures
 import contextlib
+import copy
 import functools
 import importlib
 import itertools
@@ -482,7 +483,7 @@ class Operators(unittest.TestCase):
     @unittest.skipIf(s2.torch_ops._in_c is None, "no compiled part, or a torch that it does not know")
     def test_the_compiled_part_answers_what_python_does(self):
         """Any calls at all, right and wrong, watched and not, beside the same in Python; what neither knows is checked by others."""
-        rng, hits = random.Random(11), 0
+        rng, hits, wanted = random.Random(11), 0, 0
         q, k, v = (one.detach() for one in draw(40))
         kept = importlib.import_module("s2.attention")._kept
         kept.again.pop((self.pattern.number, 0), None)
@@ -491,6 +492,9 @@ class Operators(unittest.TestCase):
         with torch.no_grad():
             s2.attention(q.clone().requires_grad_(), k, v, self.pattern)
             s2.attention(q, torch.nn.Parameter(k), v, self.pattern)
+        for more in ({}, {"scale": 0.3, "softcap": 2.0}):  # gradients are wanted of these
+            s2.attention(q.clone().requires_grad_(), k, v, self.pattern, **more)
+            s2.attention(q, torch.nn.Parameter(k), v, self.pattern, **more)
         s2.attention(q.bfloat16(), k.bfloat16(), v.bfloat16(), self.pattern)
         known = kept.again[self.pattern.number, 0]
 
@@ -519,8 +523,11 @@ class Operators(unittest.TestCase):
             self.assertEqual([*map(type, ended[0])], [*map(type, ended[1])], (turn, options))
             for one, other in zip(*ended):
                 self.assertTrue(torch.equal(one, other) if isinstance(one, torch.Tensor) else one == other, (turn, options))
+                self.assertEqual(type(getattr(one, "grad_fn", None)), type(getattr(other, "grad_fn", None)), (turn, options))
             hits += isinstance(ended[0][0], torch.Tensor)
+            wanted += getattr(ended[0][0], "grad_fn", None) is not None
         self.assertGreater(hits, 150)
+        self.assertGreater(wanted, 30)
         self.assertIsNone(s2.torch_ops.quick((), q, k, v, None, "prefill", True, False, None))
         self.assertIsNone(s2.torch_ops.quick(known, q, k, v))
 
@@ -780,6 +787,18 @@ class Operators(unittest.TestCase):
                 o = made[0] if isinstance(made, tuple) else made
                 self.assertTrue(all(one.abs().sum() > 0 for one in torch.autograd.grad(o.square().sum(), leaves)))
 
+    def test_a_known_call_is_as_it_was_inside_of_a_transform(self):
+        """Of tensors that the transform does not follow, gradients wanted or not: nothing of it is known there."""
+        q, k, v = draw(40)
+        for leaves in ((q, k, v), [one.detach() for one in (q, k, v)]):
+            want = [s2.attention(*leaves, self.pattern) for _ in range(3)][0].detach()
+            factors = torch.tensor([1.0, 2.0, 3.0])
+            got = torch.func.vmap(lambda t: s2.attention(*leaves, self.pattern) * t)(factors)
+            self.assertTrue(torch.allclose(got, torch.stack([want * t for t in factors])))
+            slope = torch.func.grad(lambda t: (s2.attention(*leaves, self.pattern) * t).sum())(torch.ones(()))
+            self.assertTrue(torch.allclose(slope, want.sum(), rtol=1e-4))
+            self.assertEqual(s2.attention(*leaves, self.pattern).requires_grad, leaves[0].requires_grad)
+
     def test_transforms_of_torch_func_are_their_definitions(self):
         sets = [[one.detach() for one in draw(40)] for _ in range(3)]
         stacked = [torch.stack(each) for each in zip(*sets)]
@@ -1018,6 +1037,32 @@ class Operators(unittest.TestCase):
                                                   "range": lambda _: range(3)})
         self.assertEqual(seen, [0, 1, 2])
         self.assertEqual(cache.tokens(sequences[0]), 23)
+
+    def test_a_cache_is_not_of_the_mode_that_it_was_made_in(self):
+        """Tensors that torch.inference_mode makes may be written to only there; a cache, and what a step keeps, are written to for long."""
+        f = torch.randn(2, 2, 5, 32)
+        for first, then in ((torch.inference_mode, torch.no_grad), (torch.no_grad, torch.inference_mode)):
+            with first():
+                cache = s2.Cache(self.pattern, f)
+                rows = [cache.open() for _ in range(2)]
+                cache.append(rows, 5)
+                for layer in range(2):
+                    cache.write(rows, layer, f, f)
+
+                def body():
+                    for layer in range(2):
+                        cache.write(rows, layer, f[:, :, :1], f[:, :, :1])
+                        made = cache.attend(torch.ones(2, 4, 1, 32), rows, layer)
+                    return made
+
+                step = s2.Step(cache, rows, body)
+                step()
+            with then():
+                for _ in range(70):  # the arrays grow, too
+                    step()
+                cache.fork(rows[0])
+                copy.deepcopy(cache)
+            step()
 
     def test_a_cache_of_tensors_decodes(self):
         q, k, v = (one.detach() for one in draw(70, torch.bfloat16))

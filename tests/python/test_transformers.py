@@ -1,6 +1,7 @@
 """Models of transformers, tiny and random, on the CPU: equal to eager attention with the same mask."""
 import contextlib
 import copy
+import importlib
 import inspect
 import io
 import os
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import warnings
 
 import torch
 import transformers
@@ -465,6 +467,84 @@ class Models(unittest.TestCase):
             tokens = generate(model, self.ids, past_key_values=s2.transformers.S2Cache(model))
             model.forward = torch.compile(model.forward, backend="aot_eager")
             self.assertTrue(torch.equal(generate(model, self.ids, past_key_values=s2.transformers.S2Cache(model)), tokens))
+
+    def own(self, kind="Llama"):
+        """One that was given a pattern."""
+        return s2.transformers.use(model_of(kind), "layers 2; heads 4; kv-heads 2; head-dim 16; block 16; layers all: sink 1 | local 2")
+
+    def test_models_without_numbers_give_shapes(self):
+        """On the meta device and of fake tensors, as programs make them that reckon memory: forward, gradients, masks that tell of padding."""
+        ids = torch.randint(3, 97, (2, 40))
+        mask = torch.ones_like(ids)
+        for kind in ("Llama", "Gemma3Text"):
+            want = self.own(kind)(ids).logits
+            with torch.device("meta"):
+                model = self.own(kind).train()
+            for more in ({}, {"attention_mask": mask.to("meta")}, {"position_ids": torch.arange(40, device="meta")[None]}):
+                loss = model(ids.to("meta"), labels=ids.to("meta"), **more).loss
+                loss.backward()
+            self.assertTrue(loss.is_meta and all(one.grad.is_meta for one in model.parameters()))
+            self.assertEqual(model(ids.to("meta")).logits.shape, want.shape)
+            with torch._subclasses.fake_tensor.FakeTensorMode(allow_non_fake_inputs=True) as fake:
+                model = self.own(kind)
+                for more in ({}, {"attention_mask": fake.from_tensor(mask)}):
+                    self.assertEqual(model(fake.from_tensor(ids), **more).logits.shape, want.shape)
+            with self.assertRaisesRegex(s2.ArgumentError, "meta"), torch.no_grad():
+                self.own(kind).to("meta")(ids.to("meta"), **{CACHE: s2.transformers.S2Cache(self.own(kind))})
+
+    def test_inference_mode_is_as_no_grad(self):
+        """Also where a cache is filled in one and read in the other."""
+        model, ids = self.own(), torch.randint(3, 97, (2, 50))
+        mask = torch.ones_like(ids)
+        mask[0, :7] = 0
+        with torch.no_grad():
+            want, padded = model(ids).logits, model(ids, attention_mask=mask).logits
+        with torch.inference_mode():
+            positions = torch.arange(50)[None]
+            self.assertTrue(torch.equal(model(ids, position_ids=positions).logits, want))
+            self.assertTrue(torch.equal(model(ids, attention_mask=mask).logits, padded))
+            positions += 1  # which no counter tells
+            self.assertRaisesRegex(s2.UnsupportedError, "position_ids", model, ids, position_ids=positions)
+        for first, then in ((torch.inference_mode, torch.no_grad), (torch.no_grad, torch.inference_mode)):
+            cache = s2.transformers.S2Cache(model)
+            with first():
+                model(ids[:, :30].clone(), **{CACHE: cache})
+            with then():
+                for column in range(30, 50):
+                    made = model(ids[:, column:column + 1].clone(), **{CACHE: cache}).logits[:, -1]
+                self.assertLess((made - want[:, -1]).abs().max(), 1e-5)
+
+    def test_what_notebooks_do_to_a_model(self):
+        """Copies, other types, files, and the module loaded again."""
+        model, ids = self.own(), torch.randint(3, 97, (1, 50))
+        want = model(ids).logits
+        other = s2.transformers.use(copy.deepcopy(model), "layers 2; heads 4; kv-heads 2; head-dim 16; block 16; layers all: local 1")
+        self.assertFalse(torch.equal(other(ids).logits, want))
+        self.assertTrue(torch.equal(model(ids).logits, want))
+        file = io.BytesIO()
+        torch.save(model, file)
+        file.seek(0)
+        self.assertTrue(torch.equal(torch.load(file, weights_only=False)(ids).logits, want))
+        for kind in (torch.float16, torch.bfloat16):
+            self.assertLess((copy.deepcopy(model).to(kind)(ids).logits - want).abs().max(), 0.1)
+        self.assertRaisesRegex(s2.ArgumentError, "float64", copy.deepcopy(model).double(), ids)
+        for _ in range(3):
+            importlib.reload(s2.transformers)
+        self.assertTrue(torch.equal(self.own()(ids).logits, want))
+        self.assertRaisesRegex(ImportError, "a new process", importlib.reload, s2.torch_ops)
+        self.assertTrue(torch.equal(model(ids).logits, want))
+
+    def test_a_saved_pattern_that_is_not_read_is_said(self):
+        model, ids = self.own(), torch.randint(3, 97, (1, 60))
+        with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            model.save_pretrained(folder)
+            load = transformers.AutoModelForCausalLM.from_pretrained
+            self.assertTrue(torch.equal(load(folder, attn_implementation="s2").eval()(ids).logits, model(ids).logits))
+            load(folder, attn_implementation="eager")
+            self.assertNotIn("s2_pattern", " ".join(str(one.message) for one in said))
+            load(folder)
+            self.assertIn("s2_pattern", " ".join(str(one.message) for one in said))
 
     def test_it_trains(self):
         model = s2.transformers.use(model_of("Llama"), "layers 2; heads 4; kv-heads 2; head-dim 16; block 16; layers all: local 2")
