@@ -528,16 +528,17 @@ static void take_cut(const s2_decode_plan *cut, s2_decode_plan *plan)
 }
 
 /*
- * What a cut takes, in tenths of a slab: two blocks of an SM have half of its bandwidth each, one alone cannot use all
- * of it; each list of a part costs what list_slabs slabs do, and each trip of whoever adds up that `trip` times. Fitted
- * to 286 steps that were timed with each of these cuts (docs/notes/kernels.md).
+ * What a cut takes, in tenths of a slab: two blocks of an SM have about half of its bandwidth each, one alone cannot use
+ * all of it. A part with more slabs than others is done soon after them, since it has their bandwidth when they are done,
+ * up to twice its own. Each list of a part costs what list_slabs slabs do, and each trip of whoever adds up that `trip`
+ * times. Fitted to 301 steps that were timed with each of these cuts (docs/notes/kernels.md).
  */
 static int64_t cost_of(const s2_decode_launch *launch, const s2_decode_plan *plan, int32_t trip)
 {
-    enum { ALONE = 11, SHARED = 20, TENTHS = 10 };
+    enum { ALONE = 11, SHARED = 19, TENTHS = 10 };
     const int32_t trips = s2_decode_launch_trips(launch, plan, s2_decode_launch_merges(launch, plan));
-    const int32_t slab = plan->n_parts > launch->single_parts ? SHARED : ALONE;
-    return (int64_t)most_slabs(plan) * slab +
+    const int64_t slab = plan->n_parts > launch->single_parts ? SHARED : ALONE;
+    return s2_max_i64(slab * plan->n_slabs / plan->n_parts, slab * most_slabs(plan) / 2) +
            ((int64_t)most_lists(plan) + trip * trips) * launch->list_slabs * TENTHS;
 }
 
@@ -552,13 +553,12 @@ static int32_t many_rows_cost(const s2_decode_launch *launch, const s2_decode_pl
 
 /*
  * In a short step the next launch begins meanwhile where one block has an SM: each of a part's first slabs then costs
- * so many tenths less, since some of them have come before it, and trips of two blocks cost more than they take. Fitted
- * to 89 steps whose keys were in no cache, timed with each cut, and to the steps of cost_of() (docs/notes/kernels.md).
+ * EARLY tenths less, since some of them have come before it, and trips of two blocks cost more than they take.
  */
 static bool is_single_better(const s2_decode_launch *launch, const s2_decode_plan *single,
                              const s2_decode_plan *plan)
 {
-    enum { SHORT_SLABS = 128, TRIP_OF_SHORT = 3, EARLY_SLABS = 24, EARLY = 2 };
+    enum { SHORT_SLABS = 128, TRIP_OF_SHORT = 3, EARLY_SLABS = 20, EARLY = 3 };
     const bool is_short = plan->n_slabs <= (int64_t)SHORT_SLABS * launch->single_parts;
     const int32_t trip = is_short ? TRIP_OF_SHORT : 1,
                   early = is_short ? EARLY * s2_min_i32(most_slabs(single), EARLY_SLABS) : 0;

@@ -652,6 +652,10 @@ static void steps_are_cut_as_is_fastest(void **state)
         {"heads 28; kv-heads 4; layers all: local 16 | stride 8 phase kv", 1, 8192, 4, false, false},
         {"heads 32; kv-heads 8; layers all: dense", 1, 4096, 2, false, false},
         {"heads 16; kv-heads 16; layers all: dense", 1, 2048, 4, true, false},
+        {"heads 24; kv-heads 8; layers all: dense", 1, 700, 12, true, false},
+        {"heads 40; kv-heads 10; layers all: dense", 1, 1500, 8, true, false},
+        {"heads 40; kv-heads 10; layers all: local 16 | stride 8 phase kv", 1, 6000, 2, false, false},
+        {"heads 24; kv-heads 8; layers all: local 16", 1, 40000, 6, false, false},
         {"heads 32; kv-heads 8; layers all: dense", 1, 4096, 8, true, false}};
     for (size_t nth = 0; nth < sizeof cases / sizeof *cases; nth++) {
         s2_arena arena = {0};
