@@ -539,7 +539,7 @@ static s2_status enumerate_into(s2_arena *arena, const s2_pattern *pattern,
     if (dynamic || !is_within_limits(pattern, n_tok)) {
         for (int32_t r = 0; r < n; r++) {
             findings[r].verdict = S2_UNKNOWN;
-            findings[r].reason = dynamic ? S2_REASON_DYNAMIC : S2_REASON_LIMIT;
+            findings[r].reason = dynamic ? S2_REASON_ENGINE : S2_REASON_LIMIT;
         }
         return S2_OK;
     }

@@ -33,7 +33,6 @@ const char *s2_verdict_word(s2_verdict verdict)
 /* Layers that read the same keys share one class; the first of them stands for all. */
 typedef struct s2_layer_class {
     int32_t first_layer;
-    int32_t alike;    /* the first layer that reads the same, whether or not it has a state */
     bool is_state;    /* not judged */
     int32_t n_phases; /* 1: prefill and decode are the same */
     bool too_large;   /* no views were made: nothing is known */
@@ -73,16 +72,10 @@ static s2_status find_classes(s2_prover *prover)
         return S2_ENOMEM;
     S2_TRY(s2_layers_alike(prover->scratch, pattern, S2_BOTH_PHASES, first_alike));
     for (int32_t layer = 0; layer < pattern->n_layers; layer++) {
-        /* a layer of `none` may have a state or not: judged layers must not share a class with others */
-        const bool is_state = s2_pattern_is_state_layer(pattern, layer);
-        int32_t found =
-            first_alike[layer] != layer ? prover->class_of[first_alike[layer]] : prover->n_classes;
-        while (found < prover->n_classes && (prover->classes[found].alike != first_alike[layer] ||
-                                             prover->classes[found].is_state != is_state))
-            found++;
+        int32_t found = first_alike[layer] != layer ? prover->class_of[first_alike[layer]] : prover->n_classes;
         if (found == prover->n_classes)
             prover->classes[prover->n_classes++] =
-                (s2_layer_class){.first_layer = layer, .alike = first_alike[layer], .is_state = is_state};
+                (s2_layer_class){.first_layer = layer, .is_state = s2_pattern_is_state_layer(pattern, layer)};
         prover->class_of[layer] = found;
     }
     return S2_OK;

@@ -68,7 +68,8 @@ typedef enum s2_reason {
     S2_REASON_LIMIT,   /* the stated work limit was reached */
     S2_REASON_BEYOND,  /* holds up to reason_tok; beyond it neither proved nor refuted */
     S2_REASON_CAUSAL,  /* defined for causal patterns only */
-    S2_REASON_STATE    /* only state layers, which read no keys, are left to judge */
+    S2_REASON_STATE,   /* only state layers, which read no keys, are left to judge */
+    S2_REASON_ENGINE   /* this engine does not judge dynamic terms, the other does */
 } s2_reason;
 
 typedef struct s2_finding {

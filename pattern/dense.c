@@ -58,6 +58,12 @@ static bool mask_has(const s2_mask *mask, int32_t head, int64_t q_blk, int64_t k
     return s2_mask_allows(mask, head, q_blk, k_blk);
 }
 
+/* While there are no more keys than are chosen, all of them are. */
+static bool must_choose(const s2_pattern *pattern, const s2_term *term, int64_t q_tok)
+{
+    return pattern->causal && q_tok < (term->kind == S2_TERM_PAGES ? term->n * term->page_tok : term->n);
+}
+
 bool s2_term_reads(const s2_pattern *pattern, const s2_term *term, int32_t layer, int32_t head, int64_t n_tok,
                    int64_t q_tok, int64_t k_tok)
 {
@@ -82,7 +88,7 @@ bool s2_term_reads(const s2_pattern *pattern, const s2_term *term, int32_t layer
     case S2_TERM_MASK: return mask_has(term->mask, head, query, key);
     case S2_TERM_PAGES:
     case S2_TERM_HEAVY:
-    case S2_TERM_TOPK: return false;
+    case S2_TERM_TOPK: return must_choose(pattern, term, q_tok);
     }
     return false;
 }

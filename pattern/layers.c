@@ -13,12 +13,14 @@ static bool body_depends_on_layer(const s2_body *body)
 
 typedef struct layer_key {
     uint64_t hash;
-    bool alone; /* some head's reads depend on the layer */
+    bool alone;    /* some head's reads depend on the layer */
+    bool is_state; /* nothing is claimed of it: not alike a layer of `none`, which reads nothing either */
 } layer_key;
 
 static layer_key key_of(const s2_pattern *pattern, uint32_t phases, const bool *depends, int32_t layer)
 {
-    layer_key key = {.hash = (uint64_t)s2_pattern_kv_heads(pattern, layer)};
+    layer_key key = {.hash = (uint64_t)s2_pattern_kv_heads(pattern, layer),
+                     .is_state = s2_pattern_is_state_layer(pattern, layer)};
     for (int phase = 0; phase < S2_N_RULE_PHASES; phase++) {
         const uint16_t *const bodies = s2_layer_bodies(pattern, (s2_phase)phase, layer);
         for (int32_t head = 0; (phases >> phase & 1) && head < pattern->n_heads; head++) {
@@ -52,7 +54,8 @@ s2_status s2_layers_alike(s2_arena *scratch, const s2_pattern *pattern, uint32_t
         keys[layer] = key_of(pattern, phases, depends, layer);
         first_alike[layer] = layer;
         for (int32_t other = 0; other < layer && !keys[layer].alone; other++)
-            if (first_alike[other] == other && keys[other].hash == keys[layer].hash && !keys[other].alone &&
+            if (first_alike[other] == other && keys[other].hash == keys[layer].hash &&
+                keys[other].is_state == keys[layer].is_state && !keys[other].alone &&
                 same_bodies(pattern, phases, other, layer)) {
                 first_alike[layer] = other;
                 break;

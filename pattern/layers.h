@@ -18,8 +18,8 @@ enum { S2_BOTH_PHASES = (1 << S2_PREFILL) | (1 << S2_DECODE) };
 
 /*
  * first_alike[layer], n_layers entries: the lowest layer whose heads read the same keys in the phases of the
- * mask, or the layer itself. Layers are alike when they have the same bodies and KV heads, no body names the
- * layer and no random list is drawn. S2_ENOMEM.
+ * mask, or the layer itself. Layers are alike when they have the same bodies and KV heads, are both state
+ * layers or both not, no body names the layer and no random list is drawn. S2_ENOMEM.
  */
 s2_status s2_layers_alike(s2_arena *scratch, const s2_pattern *pattern, uint32_t phases,
                           int32_t *first_alike) S2_MUST_CHECK;

@@ -180,6 +180,9 @@ campaign-places: $(B)/s2 $(B)/s2check $(B)/s2cert
 ## campaign-oracle: what s2 sim says of weights, memory, caches, links, ranks, stages, training, times around attention, hybrids, known methods and mixes of requests, worked out anew for models, designs and machines drawn at random (N=5000, S2_SEED=N)
 campaign-oracle: $(B)/s2
 	S2_CASES=$(or $(N),5000) python3 tests/oracle.py $(B)
+## campaign-definition: what commands say of random patterns, by a third reading of docs/pattern-language.md: verdicts, masks, pictures, differences, exports, reach, cache (N=2000, S2_SEED=N)
+campaign-definition: $(B)/s2 $(B)/s2check
+	S2_CASES=$(or $(N),2000) python3 tests/definition.py $(B)
 ## campaign-python: everything that is public in the package, called with anything, NumPy and torch (MINUTES=60 of each, S2_SEED=N; S2_PYTHON=FILE: with torch)
 campaign-python: wheel
 	S2_MINUTES=$(or $(MINUTES),60) S2_SEED=$(or $(S2_SEED),$(shell date +%s)) S2_TEST=public tests/python/run.sh build/wheel

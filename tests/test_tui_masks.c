@@ -28,27 +28,9 @@ typedef struct subject {
     int64_t n_tok;
 } subject;
 
-/* What a dynamic term reads whatever is chosen: everything that its conditions leave, while few keys are
- * there. */
-static bool reads_certainly(const subject *s, const s2_term *term, int32_t head, int64_t q_tok, int64_t k_tok)
-{
-    const int64_t certain = term->kind == S2_TERM_PAGES ? term->n * term->page_tok : term->n;
-    s2_term dense = *term;
-    dense.kind = S2_TERM_DENSE;
-    return s->pattern->causal && q_tok < certain &&
-           s2_term_reads(s->pattern, &dense, s->layer, head, s->n_tok, q_tok, k_tok);
-}
-
 static bool reads(const subject *s, int32_t head, int64_t q_tok, int64_t k_tok)
 {
-    if (s2_pattern_reads(s->pattern, s->phase, s->layer, head, s->n_tok, q_tok, k_tok))
-        return true;
-    const s2_body *const body = &s->pattern->bodies[s2_pattern_body(s->pattern, s->phase, s->layer, head)];
-    for (int32_t t = 0; t < body->n_terms; t++)
-        if (body->terms[t].kind >= S2_TERM_PAGES && (!s->pattern->causal || k_tok <= q_tok) &&
-            reads_certainly(s, &body->terms[t], head, q_tok, k_tok))
-            return true;
-    return false;
+    return s2_pattern_reads(s->pattern, s->phase, s->layer, head, s->n_tok, q_tok, k_tok);
 }
 
 static bool some_head_reads(const subject *s, int64_t q_tok, int64_t k_tok)

@@ -73,7 +73,7 @@ static s2_status put_layer(reach *r, int32_t layer, const int32_t *first_alike, 
         s2_buf_printf(buf, "%s, ", s2_phase_word(r->phase));
     (void)s2_layers_print_alike(p, first_alike, layer, buf);
     if (s2_pattern_is_state_layer(p, layer)) {
-        s2_buf_puts(buf, ": no key is read; what their state carries is not counted\n");
+        s2_buf_puts(buf, ": no key is read; what a state carries is not counted\n");
         return buf->status;
     }
     s2_buf_printf(buf, ", query %lld: unread by every head: ", (long long)r->q_tok);
