@@ -72,7 +72,8 @@ static s2_status find_classes(s2_prover *prover)
         return S2_ENOMEM;
     S2_TRY(s2_layers_alike(prover->scratch, pattern, S2_BOTH_PHASES, first_alike));
     for (int32_t layer = 0; layer < pattern->n_layers; layer++) {
-        int32_t found = first_alike[layer] != layer ? prover->class_of[first_alike[layer]] : prover->n_classes;
+        int32_t found =
+            first_alike[layer] != layer ? prover->class_of[first_alike[layer]] : prover->n_classes;
         if (found == prover->n_classes)
             prover->classes[prover->n_classes++] =
                 (s2_layer_class){.first_layer = layer, .is_state = s2_pattern_is_state_layer(pattern, layer)};

@@ -12,8 +12,9 @@
 
 /*
  * Whether query q_tok reads key k_tok in a context of n_tok tokens (which matters only to random
- * lists of a pattern that is not causal). Dynamic terms read here what they read for certain: all keys of
- * a causal pattern while they choose as many; beyond that what they choose is data. Keys and queries outside a mask file are not read by it.
+ * lists of a pattern that is not causal). Dynamic terms read here what they read for certain: all
+ * keys of a causal pattern while there are no more than they choose; beyond that what they choose
+ * is data. Keys and queries outside a mask file are not read by it.
  */
 bool s2_pattern_reads(const s2_pattern *pattern, s2_phase phase, int32_t layer, int32_t head, int64_t n_tok,
                       int64_t q_tok, int64_t k_tok);

@@ -115,8 +115,8 @@ static void check_dynamic_bounds(uint64_t seed, const s2_gen_spec *options)
             const bool defined = s2_pattern_reads(pattern, S2_DECODE, 0, 0, n_tok, q_tok, k_tok);
             if ((certain.has[k_tok] && !possible.has[k_tok]) || defined != certain.has[k_tok]) {
                 print_pattern(pattern, seed);
-                fail_msg("query %lld, key %lld: the lower bound is not the definition, or above the upper", (long long)q_tok,
-                         (long long)k_tok);
+                fail_msg("query %lld, key %lld: the lower bound is not the definition, or above the upper",
+                         (long long)q_tok, (long long)k_tok);
             }
         }
     }

@@ -102,8 +102,9 @@ void s2_explain_reason(const s2_finding *finding, s2_buf *buf)
         s2_buf_puts(buf, "what a state of fixed size keeps is not judged, and no other layer decides it");
         break;
     case S2_REASON_ENGINE:
-        s2_buf_puts(buf, "what pages, heavy or topk choose at run time is not enumerated; algebra judges what "
-                         "is read for certain");
+        s2_buf_puts(buf,
+                    "what pages, heavy or topk choose at run time is not enumerated; algebra judges what "
+                    "is read for certain");
         break;
     }
 }
