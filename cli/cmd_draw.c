@@ -474,7 +474,7 @@ static s2_exit read_front(s2_cli *cli, const s2_args *args, s2_db *db, request *
     if (status == S2_OK)
         status = points_of(cli, &l, front, units, true, &best);
     if (status != S2_OK)
-        return s2_cli_fail(cli, status, "front");
+        return s2_cli_fail(cli, status, "front (conditions leave fewer designs)");
     S2_CLI_TRY(name_series(&l, n_with, n_rows, &all, &best));
     s2_chart *const chart = &ask->charts[0];
     *chart = (s2_chart){.series = {all, best}, .n_series = 2};

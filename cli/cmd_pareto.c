@@ -46,7 +46,7 @@ static s2_exit print_front(s2_listing *l, s2_db *db, const s2_args *args, s2_fro
     const s2_db_row *const rows = l->rows;
     const s2_status found = s2_front_leave(l, front);
     if (found != S2_OK)
-        return s2_cli_fail(cli, found, "front");
+        return s2_cli_fail(cli, found, "front (conditions leave fewer designs)");
     const s2_exit code = s2_listing_print(l, s2_listing_format(args));
     fflush(cli->out);
     fputs("on the front of ", cli->err);

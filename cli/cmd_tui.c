@@ -187,7 +187,7 @@ s2_exit s2_cmd_tui(s2_cli *cli, int argc, char **argv)
     S2_CLI_TRY(s2_args_parse(cli, "tui", argc, argv, &args));
     S2_CLI_TRY(read_options(cli, &args, &options));
     if (options.dumps)
-        S2_CLI_TRY(s2_limit_begin(cli)); /* one page, like any other */
+        S2_CLI_TRY(s2_limit_begin(cli, "a smaller context")); /* one page, like any other */
     const s2_status status = s2_explorer_run(&options, &left_behind, &diag);
     const s2_exit code = status == S2_OK ? S2_EXIT_OK : refuse(cli, status, &diag);
     if (left_behind) {

@@ -1,5 +1,7 @@
 #include "cli/front.h"
 
+#include "base/work.h"
+
 s2_exit s2_front_choose(s2_cli *cli, const char *list, s2_front_spec *out)
 {
     s2_diag diag = {0};
@@ -55,8 +57,17 @@ s2_exit s2_front_list(s2_listing *l, const s2_args *args, s2_front_spec *front, 
     s2_status status = s2_front_rivals(db, &cli->arena, front, &query, kinds, &n_kinds, &diag);
     if (status == S2_OK)
         status = s2_db_list(db, &cli->arena, &query, &l->rows, &l->n_rows, &diag);
+    int64_t n_all = l->n_rows;
+    if (status == S2_OK && l->n_rows == S2_LIST_LIMIT_ROWS)
+        status = s2_db_tally(db, &query, &n_all, &diag);
     if (status != S2_OK)
         return s2_listing_refuse(cli, status, filter, &diag);
+    if (n_all > l->n_rows) {
+        s2_cli_error(cli,
+                     "front: %lld designs compete, and more than %d are not compared; conditions leave fewer",
+                     (long long)n_all, (int)S2_LIST_LIMIT_ROWS);
+        return S2_EXIT_UNDECIDED;
+    }
     say_rivals(cli, kinds, n_kinds);
     *kind = n_kinds > 0 ? kinds[0].words : "";
     return S2_EXIT_OK;
@@ -68,9 +79,10 @@ s2_status s2_front_leave(s2_listing *l, const s2_front_spec *front)
     int32_t *const kept = S2_NEW(arena, int32_t, l->n_rows + 1);
     s2_db_row *const rows = S2_NEW(arena, s2_db_row, l->n_rows + 1);
     int32_t n_kept;
+    int64_t work_left = S2_WORK_STEPS;
     if (kept == NULL || rows == NULL)
         return S2_ENOMEM;
-    S2_TRY(s2_front_keep(arena, front, l->rows, l->n_rows, kept, &n_kept));
+    S2_TRY(s2_front_keep(arena, front, l->rows, l->n_rows, &work_left, kept, &n_kept));
     for (int32_t f = 0; f < n_kept; f++)
         rows[f] = l->rows[kept[f]];
     l->rows = rows;

@@ -86,19 +86,18 @@ static void limit_time(int64_t seconds)
         (void)setrlimit(RLIMIT_CPU, &limit);
 }
 
-static s2_exit begin(s2_cli *cli, bool with_time, bool with_memory)
+static s2_exit begin(s2_cli *cli, const char *less, bool with_time, bool with_memory)
 {
     int64_t seconds = USUAL_SECONDS, mib = USUAL_MIB;
     S2_CLI_TRY(read_variable(cli, "S2_CPU_SECONDS", "seconds", MOST_SECONDS, &seconds));
     S2_CLI_TRY(read_variable(cli, "S2_MEMORY_MIB", "MiB", MOST_MIB, &mib));
     snprintf(time_word, sizeof time_word,
-             "%s: not decided within %lld s of processor time; try a smaller --len, or allow more: "
+             "%s: not decided within %lld s of processor time; try %s, or allow more: "
              "S2_CPU_SECONDS=%lld\n",
-             cli->program, (long long)seconds, (long long)seconds * 10);
-    snprintf(
-        memory_word, sizeof memory_word,
-        "%s: not decided within %lld MiB of memory; try a smaller --len, or allow more: S2_MEMORY_MIB=%lld\n",
-        cli->program, (long long)mib, (long long)mib * 4);
+             cli->program, (long long)seconds, less, (long long)seconds * 10);
+    snprintf(memory_word, sizeof memory_word,
+             "%s: not decided within %lld MiB of memory; try %s, or allow more: S2_MEMORY_MIB=%lld\n",
+             cli->program, (long long)mib, less, (long long)mib * 4);
     most_seconds = seconds;
     most_bytes = mib * MIB;
     if (with_time)
@@ -108,14 +107,14 @@ static s2_exit begin(s2_cli *cli, bool with_time, bool with_memory)
     return S2_EXIT_OK;
 }
 
-s2_exit s2_limit_begin(s2_cli *cli)
+s2_exit s2_limit_begin(s2_cli *cli, const char *less)
 {
-    return begin(cli, true, true);
+    return begin(cli, less, true, true);
 }
 
 s2_exit s2_limit_begin_asked(s2_cli *cli)
 {
-    return begin(cli, getenv("S2_CPU_SECONDS") != NULL, getenv("S2_MEMORY_MIB") != NULL);
+    return begin(cli, "a smaller --len", getenv("S2_CPU_SECONDS") != NULL, getenv("S2_MEMORY_MIB") != NULL);
 }
 
 /* As many as given for the usual time, in proportion to what is allowed. */

@@ -13,39 +13,41 @@
 
 #include "base/alloc.h"
 
+static const char LEN[] = "a smaller --len", ROWS[] = "conditions that leave fewer designs";
+
 /* Every command of cli/table.c with its function, one a line. */
 /* clang-format off */
 static const struct {
     const char *name;
     s2_command_fn run;
-    bool is_page; /* it must answer within seconds, else it is stopped */
+    const char *less; /* of a page, which must answer within seconds, else it is stopped: what asks for less */
     bool is_work; /* it takes the time that it is given, but what the user's limits allow at most */
 } BODIES[] = {
-    {"check", s2_cmd_check, true, false},
-    {"show", s2_cmd_show, true, false},
-    {"reach", s2_cmd_reach, true, false},
-    {"mask", s2_cmd_mask, true, false},
-    {"diff", s2_cmd_diff, true, false},
-    {"sim", s2_cmd_sim, true, false},
-    {"calibrate", s2_cmd_calibrate, false, false},
-    {"validate", s2_cmd_validate, false, true},
-    {"search", s2_cmd_search, false, false},
-    {"import", s2_cmd_import, true, false},
-    {"export", s2_cmd_export, true, false},
-    {"draw", s2_cmd_draw, true, false},
-    {"ls", s2_cmd_ls, false, false},
-    {"pareto", s2_cmd_pareto, false, false},
-    {"db", s2_cmd_db, false, false},
-    {"tag", s2_cmd_tag, false, false},
-    {"note", s2_cmd_note, false, false},
-    {"star", s2_cmd_star, false, false},
-    {"rm", s2_cmd_rm, false, false},
-    {"undo", s2_cmd_undo, false, false},
-    {"repro", s2_cmd_repro, false, false},
-    {"tui", s2_cmd_tui, false, false},
-    {"explain", s2_cmd_explain, true, false},
-    {"doctor", s2_cmd_doctor, false, false},
-    {"help", s2_cmd_help, false, false},
+    {"check", s2_cmd_check, LEN, false},
+    {"show", s2_cmd_show, LEN, false},
+    {"reach", s2_cmd_reach, LEN, false},
+    {"mask", s2_cmd_mask, LEN, false},
+    {"diff", s2_cmd_diff, LEN, false},
+    {"sim", s2_cmd_sim, LEN, false},
+    {"calibrate", s2_cmd_calibrate, NULL, false},
+    {"validate", s2_cmd_validate, NULL, true},
+    {"search", s2_cmd_search, NULL, false},
+    {"import", s2_cmd_import, LEN, false},
+    {"export", s2_cmd_export, LEN, false},
+    {"draw", s2_cmd_draw, LEN, false},
+    {"ls", s2_cmd_ls, ROWS, false},
+    {"pareto", s2_cmd_pareto, ROWS, false},
+    {"db", s2_cmd_db, NULL, false},
+    {"tag", s2_cmd_tag, NULL, false},
+    {"note", s2_cmd_note, NULL, false},
+    {"star", s2_cmd_star, NULL, false},
+    {"rm", s2_cmd_rm, NULL, false},
+    {"undo", s2_cmd_undo, NULL, false},
+    {"repro", s2_cmd_repro, NULL, false},
+    {"tui", s2_cmd_tui, NULL, false},
+    {"explain", s2_cmd_explain, LEN, false},
+    {"doctor", s2_cmd_doctor, NULL, false},
+    {"help", s2_cmd_help, NULL, false},
 };
 /* clang-format on */
 
@@ -117,9 +119,9 @@ static s2_exit run_command(s2_cli *cli, int argc, char **argv)
             continue;
         if (BODIES[n].is_work)
             S2_CLI_TRY(s2_limit_begin_asked(cli));
-        if (!BODIES[n].is_page)
+        if (BODIES[n].less == NULL)
             return BODIES[n].run(cli, argc, argv);
-        S2_CLI_TRY(s2_limit_begin(cli));
+        S2_CLI_TRY(s2_limit_begin(cli, BODIES[n].less));
         return refuse_lacking(cli, BODIES[n].run(cli, argc, argv));
     }
     const char *const near = s2_command_nearest(argv[0]);

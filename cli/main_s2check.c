@@ -8,6 +8,6 @@ int main(int argc, char **argv)
 {
     s2_cli cli;
     s2_cli_init(&cli, "s2check", argc, argv);
-    const s2_exit limited = s2_limit_begin(&cli);
+    const s2_exit limited = s2_limit_begin(&cli, "a smaller --len");
     return s2_cli_finish(&cli, limited == S2_EXIT_OK ? s2_cmd_check(&cli, argc, argv) : limited);
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/work.h"
 #include "pattern/spec.h"
 #include "reach/flow.h"
 
@@ -87,17 +88,22 @@ static const s2_front_column *find_objective(const char *name, size_t n)
  * The front of candidates sorted by compare(): whatever dominates a candidate comes before it, and if
  * anything does, so does a member of the front.
  */
-static int32_t keep_front(const candidate *sorted, int32_t n, bool distinct, int32_t *front)
+static s2_status keep_front(const candidate *sorted, int32_t n, bool distinct, int64_t *work_left,
+                            int32_t *front, int32_t *n_kept)
 {
     int32_t n_front = 0;
     for (int32_t candidate_no = 0; candidate_no < n; candidate_no++) {
         bool dominated = false;
-        for (int32_t f = n_front; f-- > 0 && !dominated;)
+        int32_t f = n_front;
+        while (f-- > 0 && !dominated)
             dominated = dominates(&sorted[front[f]], &sorted[candidate_no], distinct);
+        if (!s2_work_spend(work_left, n_front - f))
+            return S2_ELIMIT;
         if (!dominated)
             front[n_front++] = candidate_no;
     }
-    return n_front;
+    *n_kept = n_front;
+    return S2_OK;
 }
 
 static bool is_chosen(const s2_front_spec *spec, const s2_front_column *column)
@@ -236,7 +242,7 @@ static candidate candidate_of(const s2_front_spec *spec, const s2_db_row *row, i
 }
 
 s2_status s2_front_keep(s2_arena *scratch, const s2_front_spec *spec, const s2_db_row *rows, int32_t n,
-                        int32_t *kept, int32_t *n_kept)
+                        int64_t *work_left, int32_t *kept, int32_t *n_kept)
 {
     candidate *const all = S2_NEW(scratch, candidate, n + 1);
     int32_t n_valued = 0;
@@ -246,7 +252,7 @@ s2_status s2_front_keep(s2_arena *scratch, const s2_front_spec *spec, const s2_d
         if (has_values(spec, &rows[row]))
             all[n_valued++] = candidate_of(spec, &rows[row], row);
     qsort(all, (size_t)n_valued, sizeof *all, compare);
-    *n_kept = keep_front(all, n_valued, spec->distinct, kept);
+    S2_TRY(keep_front(all, n_valued, spec->distinct, work_left, kept, n_kept));
     for (int32_t f = 0; f < *n_kept; f++)
         kept[f] = all[kept[f]].row;
     return S2_OK;

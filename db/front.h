@@ -65,9 +65,10 @@ s2_status s2_front_rivals(s2_db *db, s2_arena *arena, const s2_front_spec *spec,
 /*
  * Write the indices in rows[n] of the rows on the front to kept[n], sorted by the objectives in order,
  * then name, then index; rows that lack a value are left out. The front of fronts is the front of all.
- * S2_ENOMEM.
+ * Where few designs beat others the work grows with the square of their number: S2_ELIMIT when *work_left is spent
+ * (base/work.h). S2_ENOMEM.
  */
 s2_status s2_front_keep(s2_arena *scratch, const s2_front_spec *spec, const s2_db_row *rows, int32_t n,
-                        int32_t *kept, int32_t *n_kept) S2_MUST_CHECK;
+                        int64_t *work_left, int32_t *kept, int32_t *n_kept) S2_MUST_CHECK;
 
 #endif /* S2_DB_FRONT_H */

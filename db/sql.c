@@ -81,7 +81,7 @@ s2_status s2_sql_fail(s2_db *db, int rc, s2_diag *diag)
     case SQLITE_NOTADB: return s2_diag_set(diag, S2_EPARSE, 0, 0, 0, "%s: not a database", db->path);
     case SQLITE_INTERRUPT:
         return s2_diag_set(diag, S2_EPARSE, 0, 0, 0,
-                           "%s: refused, reading it takes longer than its size explains", db->path);
+                           "%s: refused, reading it takes more work than its size explains", db->path);
     case SQLITE_CORRUPT:
         return s2_diag_set(diag, S2_EDB, 0, 0, 0,
                            "%s: damaged (%s); s2 db check says what, s2 db recover saves the rest", db->path,

@@ -22,10 +22,10 @@ struct s2_db {
     int lock_fd; /* of PATH-lock, -1 when not open */
     bool locked;
     bool in_transaction;
-    bool alone;          /* reads without the log's index, for which there is no room or right */
-    bool is_copy;        /* reads a copy of the file, in memory */
-    int64_t deadline_ms; /* monotonic; 0: none. Only for untrusted files */
-    int64_t n_refused;   /* allocations of the process when the transaction began */
+    bool alone;         /* reads without the log's index, for which there is no room or right */
+    bool is_copy;       /* reads a copy of the file, in memory */
+    int64_t looks_left; /* of an untrusted file: how much more may be read (db.c) */
+    int64_t n_refused;  /* allocations of the process when the transaction began */
     int32_t n_cached;
     struct {
         const char *text;

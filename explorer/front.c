@@ -10,6 +10,7 @@ typedef struct contest {
     s2_arena arena; /* of the rows' texts */
     s2_db_row *rows;
     int32_t n;
+    int64_t work_left; /* for all pages */
 } contest;
 
 /* ---- on the worker */
@@ -52,7 +53,7 @@ static s2_status compete(s2_front_task *t, contest *c, const s2_db_row *page, in
     for (int32_t nth = 0; status == S2_OK && nth < n_page; nth++)
         all[n++] = page[nth];
     if (status == S2_OK)
-        status = s2_front_keep(&scratch, &t->spec, all, n, kept, &n_kept);
+        status = s2_front_keep(&scratch, &t->spec, all, n, &c->work_left, kept, &n_kept);
     s2_db_row *const rows = status == S2_OK ? S2_NEW(&next, s2_db_row, n_kept + 1) : NULL;
     status = rows != NULL ? S2_OK : status == S2_OK ? S2_ENOMEM : status;
     for (int32_t nth = 0; status == S2_OK && nth < n_kept; nth++) {
@@ -61,7 +62,7 @@ static s2_status compete(s2_front_task *t, contest *c, const s2_db_row *page, in
     }
     s2_arena_release(&scratch);
     s2_arena_release(&c->arena);
-    *c = (contest){next, rows, status == S2_OK ? n_kept : 0};
+    *c = (contest){next, rows, status == S2_OK ? n_kept : 0, c->work_left};
     return status;
 }
 

@@ -1113,7 +1113,8 @@ static void reach_stands_beside_prices_of_its_own_length(void **state)
     OK(s2_front_parse("us,hops,fading", &spec, NULL));
     OK(s2_db_list(db, &arena, &(s2_db_query){.limit = 9, .phase = "prefill", .len_tok = 8192}, &rows, &n,
                   NULL));
-    OK(s2_front_keep(&arena, &spec, rows, n, kept, &n_kept));
+    int64_t work_left = 1000;
+    OK(s2_front_keep(&arena, &spec, rows, n, &work_left, kept, &n_kept));
     assert_int_equal(n_kept, 1);
     assert_string_equal(rows[kept[0]].name, "design-000");
     s2_db_result results[16];
@@ -1130,6 +1131,32 @@ static void reach_stands_beside_prices_of_its_own_length(void **state)
     s2_assert_sound(db);
     s2_arena_release(&arena);
     s2_db_close(&db);
+}
+
+/* Where no design beats another the work is that of all pairs: counted, so that it ends alike on every machine. */
+static void a_front_of_all_designs_ends_by_its_work(void **state)
+{
+    (void)state;
+    enum { N = 3000 };
+    s2_arena arena = {0};
+    s2_front_spec spec = {0};
+    static s2_db_row rows[N];
+    static int32_t kept[N];
+    int32_t n_kept;
+    OK(s2_front_parse("us,unread", &spec, NULL));
+    for (int32_t n = 0; n < N; n++)
+        rows[n] = (s2_db_row){.name = "d", .sim_us = n, .unread = 1.0 - (double)n / N};
+    int64_t work_left = (int64_t)N * N;
+    OK(s2_front_keep(&arena, &spec, rows, N, &work_left, kept, &n_kept));
+    assert_int_equal(n_kept, N);
+    work_left = (int64_t)N * N / 4;
+    assert_int_equal(s2_front_keep(&arena, &spec, rows, N, &work_left, kept, &n_kept), S2_ELIMIT);
+    work_left = 2 * N;
+    for (int32_t n = 0; n < N; n++) /* all are beaten by the first, which costs one look each */
+        rows[n].unread = n;
+    OK(s2_front_keep(&arena, &spec, rows, N, &work_left, kept, &n_kept));
+    assert_int_equal(n_kept, 1);
+    s2_arena_release(&arena);
 }
 
 /* Without the first page rows are told by their shape, and those of export and reach have the same length. */
@@ -2195,6 +2222,7 @@ static void a_page_is_a_seek_however_many_designs_there_are(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_front_of_all_designs_ends_by_its_work),
         cmocka_unit_test(a_busy_writer_lets_others_in),
         cmocka_unit_test(a_second_handle_leaves_the_first_its_locks),
         cmocka_unit_test(what_is_stored_is_listed),
