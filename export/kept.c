@@ -528,7 +528,7 @@ static bool is_beside(const s2_module_name *own, int32_t n_layers)
                                         "mtp",
                                         "nextn",
                                         "projector",
-                                        "indexer",
+                                        "index",
                                         "A_log",
                                         "dt_bias",
                                         "bias",

@@ -829,11 +829,12 @@ static s2_status refuse_by_name(const reader *r)
 {
     static const struct {
         const char *type, *why;
-    } rows[] = {{"zamba",
-                 "a few of its layers run one shared block of attention, on the hidden state and the "
-                 "embedding side by side, and the others keep a state"},
-                {"zamba2", "a few of its layers run shared blocks of attention, on the hidden state and the "
-                           "embedding side by side, and all of them keep a state"}};
+    } rows[] = {
+        {"zamba", "a few of its layers run one shared block of attention, on the hidden state and the "
+                  "embedding side by side, and the others keep a state"},
+        {"nemotron-nas", "block_configs gives each layer KV heads and a feed-forward of its own, or neither"},
+        {"zamba2", "a few of its layers run shared blocks of attention, on the hidden state and the "
+                   "embedding side by side, and all of them keep a state"}};
     char path[S2_DOC_PATH];
     for (size_t n = 0; r->name != NULL && n < sizeof rows / sizeof *rows; n++)
         if (strcmp(r->name, rows[n].type) == 0) {

@@ -61,7 +61,8 @@ static bool is_named(const reader *r, const char *type)
 /* Types that have no row and more than plain layers: global projections, another width of K and V, shared blocks. */
 static bool is_other(const reader *r)
 {
-    static const char *const types[] = {"bigbird_pegasus", "led", "longformer", "zamba", "zamba2"};
+    static const char *const types[] = {"bigbird_pegasus", "led",   "longformer",
+                                        "nemotron-nas",    "zamba", "zamba2"};
     bool other = false;
     for (size_t n = 0; n < sizeof types / sizeof *types; n++)
         other = other || is_named(r, types[n]);

@@ -442,13 +442,15 @@ static double sum_us(const s2_sim_options *options)
 
 /*
  * Each pass over a layer, forward or backward, sums the hidden state, or its gradient, twice: after (before, going
- * back) attention and after (before) the feed-forward. A sum is a scatter and a gather.
+ * back) attention and after (before) the feed-forward. A mixer beside attention whose heads GPUs share ends in a product
+ * of its own, and a sum. A sum is a scatter and a gather.
  */
 static void add_all_reduce(s2_around *around)
 {
     const s2_net *const net = around->options->net;
     const s2_net_counts counts = s2_net_count(net);
-    const double n_sums = (double)(net->n_layers + counts.n_plain + counts.n_mixtures) *
+    const int32_t beside = net->mixer.n_shares > 0 ? counts.n_attention + counts.n_mixers - net->n_layers : 0;
+    const double n_sums = (double)(net->n_layers + beside + counts.n_plain + counts.n_mixtures) *
                           (around->forward + around->backward),
                  bytes = S2_HIDDEN_BYTES * net->hidden * around->tokens;
     add_sent(around, "all-reduce", S2_GROUP_TENSOR, n_sums * 2 * ring_share(around->options->n_ranks) * bytes,

@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/arith.h"
@@ -176,19 +177,15 @@ s2_status s2_net_check_mixers(const s2_net *net, int32_t n_ranks, s2_diag *diag)
     const s2_mixer *const own = &net->mixer;
     if (s2_net_count(net).n_mixers == 0)
         return S2_OK;
-    if (own->n_shares > 0 && own->n_shares % n_ranks != 0)
-        return s2_diag_set(
-            diag, S2_EINVAL, CODE_SHAPE, 0, 0,
-            "%d GPUs cannot share the mixers of %s: their number must divide %d, as the heads or "
-            "channels of a state",
-            n_ranks, net->name, own->n_shares);
-    if (own->n_groups > 1 && own->n_groups % n_ranks != 0)
-        return s2_diag_set(
-            diag, S2_EINVAL, CODE_SHAPE, 0, 0,
-            "%d GPUs cannot share the mixers of %s: their number must divide the %d groups (one "
-            "group alone is copied to each)",
-            n_ranks, net->name, own->n_groups);
-    return S2_OK;
+    const bool of_heads = own->n_shares > 0 && own->n_shares % n_ranks != 0,
+               of_groups = own->n_groups > 1 && own->n_groups % n_ranks != 0;
+    if (!of_heads && !of_groups)
+        return S2_OK;
+    return s2_diag_set(diag, S2_EINVAL, CODE_SHAPE, 0, 0,
+                       "%d GPUs cannot share the mixers of %s: their number must divide %s%d%s", n_ranks,
+                       net->name, of_heads ? "" : "the ", of_heads ? own->n_shares : own->n_groups,
+                       of_heads ? ", as the heads or channels of a state"
+                                : " groups (one group alone is copied to each)");
 }
 
 int64_t s2_net_weights(const s2_net *net)
@@ -200,30 +197,53 @@ int64_t s2_net_weights(const s2_net *net)
            embedding * (net->tied ? 1 : 2) + net->table + net->once;
 }
 
+/* What one layer has, of the model or of the pattern: numbers alone, so that two are compared as they lie. */
+typedef struct layer_facts {
+    int32_t attends, n_kv_heads, head_dim, shares, mixes;
+} layer_facts;
+typedef struct layer_words {
+    char text[100];
+} layer_words;
+
+static layer_facts facts_of(const s2_net *net, int32_t layer)
+{
+    const s2_net_layer own = s2_net_layer_at(net, layer);
+    const s2_net_heads heads = s2_net_heads_at(net, layer);
+    return own.attends ? (layer_facts){1, heads.n_kv_heads, heads.head_dim, own.shares, own.mixes}
+                       : (layer_facts){.mixes = own.mixes};
+}
+
+static layer_facts facts_in(const s2_pattern *pattern, int32_t layer)
+{
+    const bool mixes = s2_pattern_state_bytes(pattern, layer) > 0;
+    if (s2_pattern_is_state_layer(pattern, layer))
+        return (layer_facts){.mixes = mixes};
+    return (layer_facts){1, s2_pattern_kv_heads(pattern, layer), s2_pattern_head_dim(pattern, layer),
+                         s2_pattern_kv_layer(pattern, layer) != layer, mixes};
+}
+
+static layer_words words_of(const layer_facts *own)
+{
+    const char *const state = own->mixes ? "keeps a state" : "keeps no state";
+    layer_words words;
+    if (own->attends)
+        snprintf(words.text, sizeof words.text, "has %d KV heads of %d%s and %s", own->n_kv_heads,
+                 own->head_dim, own->shares ? " of another layer" : "", state);
+    else
+        snprintf(words.text, sizeof words.text, "reads no keys and %s", state);
+    return words;
+}
+
 /* Each layer of the pattern reads keys and keeps a state where that of the model does. */
 static s2_status check_layers(const s2_pattern *pattern, const s2_net *net, s2_diag *diag)
 {
     for (int32_t layer = 0; layer < pattern->n_layers; layer++) {
-        const s2_net_layer own = s2_net_layer_at(net, layer);
-        const s2_net_heads heads = s2_net_heads_at(net, layer);
-        const bool shares = s2_pattern_kv_layer(pattern, layer) != layer;
-        if (own.attends && (s2_pattern_kv_heads(pattern, layer) != heads.n_kv_heads ||
-                            s2_pattern_head_dim(pattern, layer) != heads.head_dim || shares != own.shares))
+        const layer_facts wanted = facts_of(net, layer), found = facts_in(pattern, layer);
+        if (memcmp(&wanted, &found, sizeof wanted) != 0)
             return s2_diag_set(diag, S2_EUNSUPPORTED, CODE_SHAPE, 0, 0,
-                               "layer %d of %s has %d KV heads of %d%s; that of the pattern %d of %d%s: s2 "
-                               "import writes the pattern of a config.json",
-                               layer, net->name, heads.n_kv_heads, heads.head_dim,
-                               own.shares ? " of another layer" : "", s2_pattern_kv_heads(pattern, layer),
-                               s2_pattern_head_dim(pattern, layer), shares ? " of another layer" : "");
-        const bool mixes = s2_pattern_state_bytes(pattern, layer) > 0,
-                   attends = !s2_pattern_is_state_layer(pattern, layer);
-        if (mixes != own.mixes || attends != own.attends)
-            return s2_diag_set(diag, S2_EUNSUPPORTED, CODE_SHAPE, 0, 0,
-                               "layer %d of %s %s and %s; that of the pattern %s and %s: s2 import writes "
-                               "the pattern of a config.json",
-                               layer, net->name, own.attends ? "reads keys" : "reads no keys",
-                               own.mixes ? "keeps a state" : "keeps no state",
-                               attends ? "reads keys" : "reads none", mixes ? "keeps one" : "keeps none");
+                               "layer %d of %s %s; that of the pattern %s: s2 import writes the pattern of a "
+                               "config.json",
+                               layer, net->name, words_of(&wanted).text, words_of(&found).text);
     }
     return S2_OK;
 }

@@ -1086,6 +1086,37 @@ def check_hybrid(rng, nth):
     near(f"{name}: parts add up", sum(parts.values()), answer["end_to_end"]["time_us"], 4)
 
 
+def check_parallel(rng, nth):
+    """Attention and a Mamba 2 mixer side by side in every layer: Falcon-H1 of a size of its own, and what its GPUs sum."""
+    h, heads, kv, dim, layers = 64 * rng.randint(4, 30), rng.choice([4, 8, 16]), rng.choice([1, 2, 4]), rng.choice([64, 128]), rng.choice([2, 3, 6])
+    mixers, width, state, groups, taps, inner, words = rng.choice([8, 16, 24]), rng.choice([32, 64]), rng.choice([64, 128]), rng.choice([1, 4]), 4, 64 * rng.randint(4, 40), 8 * rng.randint(100, 2000)
+    config = {"model_type": "falcon_h1", "hidden_size": h, "intermediate_size": inner, "num_hidden_layers": layers, "num_attention_heads": heads, "num_key_value_heads": kv, "head_dim": dim,
+              "vocab_size": words, "tie_word_embeddings": False, "mamba_n_heads": mixers, "mamba_d_head": width, "mamba_d_ssm": mixers * width, "mamba_d_state": state, "mamba_n_groups": groups,
+              "mamba_d_conv": taps, "hidden_act": "silu"}
+    path = os.path.join(folder, f"parallel{nth}.json")
+    with open(path, "w") as file:
+        json.dump(config, file)
+    tp, phase, n, batch, gpu = rng.choice([1, 2, 4]), rng.choice(["prefill", "decode", "train"]), rng.choice([256, 1000, 4096]), rng.choice([1, 2]), Gpu("h200")
+    asked = [path, "--model", path, "--phase", phase, "--len", n, "--batch", batch, "--tp", tp]
+    code, out, said = run("sim", *asked, "--json")
+    name = f"parallel {config} {' '.join(map(str, asked[3:]))}"
+    hold(code == 0, f"{name}: ends with {code}, {said}")
+    if code:
+        return
+    answer = json.loads(out)
+    parts = {part["name"]: part for part in answer["parts"]}
+    kept = 4 * mixers * width * state + 2 * taps * (mixers * width + 2 * groups * state)
+    near(f"{name}: state of a sequence", answer["states"]["bytes_per_sequence"], layers * kept, 9)
+    mixer = (3 * h * mixers * width + h * mixers) / tp + 2 * h * groups * state / (1 if groups == 1 else tp)
+    own = layers * (h * dim * (2 * heads // tp + 2 * max(1, kv // tp)) + mixer + 3 * h * inner / tp) + 2 * words * h / tp
+    if phase != "train":
+        near(f"{name}: weights", answer["fit"]["weight_bytes"], 2 * own)
+    tokens, passes = batch * (1 if phase == "decode" else n), 2 if phase == "train" else 1
+    if tp > 1:  # after attention, after the mixer, after the feed-forward
+        near(f"{name}: sent", parts["all-reduce"]["sent_bytes"], 3 * layers * passes * 2 * (tp - 1) / tp * tokens * 2 * h)
+    near(f"{name}: parts add up", sum(part["time_us"] for part in parts.values()), answer["end_to_end"]["time_us"], 4)
+
+
 # ---- latent attention
 
 def check_latent(rng, nth):
@@ -1124,6 +1155,10 @@ def check_latent(rng, nth):
         own, tokens = projections * layers, batch * (n if phase == "prefill" else 1)
         us = max(2 * own * tokens / gpu.flops["bf16"] * 1e6, 2 * own / gpu.bytes_us, gpu.launch_us * layers * (5 if ranks else 4))
         near(f"{name}: projections", {part["name"]: part["time_us"] for part in answer["parts"]}["projections"], us, 4)
+        dense, moe = min(first, layers), layers - min(first, layers)  # as a bound all GPUs of --ep are picked alike
+        read, used = (3 * h * (inner * dense + moe * expert * (each + shared)) / m.tp for each in (picks / m.ep, picks))
+        us = max(2 * used * tokens / gpu.flops["bf16"] * 1e6, 2 * read / gpu.bytes_us, gpu.launch_us * 2 * (layers + (moe if shared else 0)))
+        near(f"{name}: feed-forward", {part["name"]: part["time_us"] for part in answer["parts"]}["feed-forward"], us, 4)
 
 
 def check_compare(rng, nth):
@@ -1235,5 +1270,7 @@ with tempfile.TemporaryDirectory() as folder:
             check_compare(rng, nth)
         if nth % 5 == 3:
             check_hybrid(rng, nth)
+        if nth % 5 == 4:
+            check_parallel(rng, nth)
     hold(answered > 0.9 * CASES, f"{answered} of {CASES} questions were answered")
 end()

@@ -40,6 +40,10 @@ def pattern_of(config: Any) -> Pattern:
     known = _read.get(id(config))
     if known is None or known[0]() is not config or known[1] != given:
         pattern = Pattern(config.to_dict() if given is None else given)
+        n_layers = getattr(config, "num_hidden_layers", pattern.layers)
+        if pattern.layers < n_layers:
+            raise UnsupportedError(f"config: its model has {n_layers} layers, and a pattern holds the {pattern.layers} of them that attend or keep a state; "
+                                   "attention is called by the model's numbers, which are others then")
         key = id(config)
         known = _read[key] = (weakref.ref(config, lambda _: _read.pop(key, None)), given, pattern)
     return known[2]
