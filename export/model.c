@@ -354,6 +354,18 @@ static void note_rounded(const s2_source *source, const char *prefix, int64_t n_
             (long long)shape->n_heads, (long long)n_hidden, (long long)shape->head_dim);
 }
 
+/* Zamba's attention reads the hidden state and the embedding side by side, whatever kv_channels says. */
+static void widen_heads(const s2_source *source, const char *prefix, int64_t n_hidden, s2_model_shape *shape)
+{
+    const char *const name = s2_model_type_name(source->doc, prefix);
+    char path[128];
+    snprintf(path, sizeof path, "%s/attention_head_dim", prefix);
+    if (name != NULL && strncmp(name, "zamba", 5) == 0 && !s2_doc_has(source->doc, path) &&
+        s2_setting_text(&source->settings, "head-dim") == NULL &&
+        2 * n_hidden / shape->n_heads <= S2_LIMIT_HEAD_DIM)
+        shape->head_dim = s2_max_i64(2 * n_hidden / shape->n_heads, 1);
+}
+
 s2_status s2_model_shape_read(const s2_source *source, const char *prefix, s2_model_shape *out)
 {
     const s2_model_shape implied = implied_shape(source, prefix);
@@ -389,6 +401,7 @@ s2_status s2_model_shape_read(const s2_source *source, const char *prefix, s2_mo
     S2_TRY(
         shape_number(source, prefix, dim_names.plain, "head-dim", S2_LIMIT_HEAD_DIM, dim, &shape.head_dim));
     note_rounded(source, prefix, n_hidden, &shape);
+    widen_heads(source, prefix, n_hidden, &shape);
     *out = shape;
     return S2_OK;
 }

@@ -29,12 +29,12 @@ typedef enum s2_model_rule {
     S2_RULE_SWITCHED_ROTARY, /* layer_types, else layers without rotary positions, if use_sliding_window */
     S2_RULE_MIMO,            /* layer_types, else hybrid_layer_pattern, else layer 0 and every sixth full */
     S2_RULE_HYBRID,          /* lists of layers with and without keys, else a period; see the code */
-    S2_RULE_PARALLEL,        /* layer_types, else as it derives; every layer has keys and a state */
-    S2_RULE_STATES,          /* every layer keeps a state, and none has keys */
-    S2_RULE_CROSSED,         /* every layer is full; those of cross_attention_layers read only an image */
-    S2_RULE_GPT_NEO,         /* attention_types with window_size */
-    S2_RULE_DECODER,         /* every layer of the decoder is full */
-    S2_RULE_ENCODER,         /* every layer is full, and causal if is_decoder, or the key of the row */
+    S2_RULE_PARALLEL, /* layer_types, else as it derives; every layer has a state, most or all keys too */
+    S2_RULE_STATES,   /* every layer keeps a state, and none has keys */
+    S2_RULE_CROSSED,  /* every layer is full; those of cross_attention_layers read only an image */
+    S2_RULE_GPT_NEO,  /* attention_types with window_size */
+    S2_RULE_DECODER,  /* every layer of the decoder is full */
+    S2_RULE_ENCODER,  /* every layer is full, and causal if is_decoder, or the key of the row */
     S2_N_RULES
 } s2_model_rule;
 

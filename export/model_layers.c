@@ -66,12 +66,18 @@ static const struct {
     const char *word;
     s2_layer_kind kind;
     s2_model_rule rule;
-} other_words[] = {
-    {"attention", S2_LAYER_FULL, S2_N_RULES},       {"linear_attention", S2_LAYER_RECURRENT, S2_RULE_HYBRID},
-    {"mlp", S2_LAYER_IDLE, S2_RULE_HYBRID},         {"mamba", S2_LAYER_RECURRENT, S2_RULE_HYBRID},
-    {"mamba2", S2_LAYER_RECURRENT, S2_RULE_HYBRID}, {"conv", S2_LAYER_RECURRENT, S2_RULE_HYBRID},
-    {"moe", S2_LAYER_EXPERTS, S2_RULE_HYBRID},      {"recurrent", S2_LAYER_RECURRENT, S2_RULE_HYBRID},
-    {"hybrid", S2_LAYER_FULL, S2_RULE_PARALLEL},    {"hybrid_sliding", S2_LAYER_SLIDING, S2_RULE_PARALLEL}};
+} other_words[] = {{"attention", S2_LAYER_FULL, S2_N_RULES},
+                   {"linear_attention", S2_LAYER_RECURRENT, S2_RULE_HYBRID},
+                   {"mlp", S2_LAYER_IDLE, S2_RULE_HYBRID},
+                   {"mamba", S2_LAYER_RECURRENT, S2_RULE_HYBRID},
+                   {"mamba2", S2_LAYER_RECURRENT, S2_RULE_HYBRID},
+                   {"conv", S2_LAYER_RECURRENT, S2_RULE_HYBRID},
+                   {"moe", S2_LAYER_EXPERTS, S2_RULE_HYBRID},
+                   {"recurrent", S2_LAYER_RECURRENT, S2_RULE_HYBRID},
+                   {"hybrid", S2_LAYER_FULL, S2_RULE_PARALLEL},
+                   {"hybrid_sliding", S2_LAYER_SLIDING, S2_RULE_PARALLEL},
+                   {"mamba", S2_LAYER_RECURRENT, S2_RULE_PARALLEL},
+                   {"linear_attention", S2_LAYER_RECURRENT, S2_RULE_PARALLEL}};
 
 /* S2_N_LAYER_KINDS: models of this rule have no such word. */
 static s2_layer_kind kind_of_word(s2_model_rule rule, const char *word)
@@ -361,9 +367,23 @@ static s2_status read_hybrid(const reader *r)
     return derive_hybrid(r);
 }
 
+/* Zamba: a few layers run one or two shared blocks of attention, each with a cache of its own; all keep a state. */
+static s2_status read_shared_blocks(const reader *r)
+{
+    char path[S2_DOC_PATH];
+    s2_note(r->source->notes, "layers that attend share blocks of attention and keep a cache each, beside "
+                              "the state of every layer");
+    if (!has(r, "layers_block_type"))
+        return s2_doc_refuse(r->source->doc, s2_doc_under(r->prefix, "layers_block_type", path),
+                             r->source->diag, "layers_block_type is missing, which says what layers attend");
+    return read_words(r, "layers_block_type");
+}
+
 /* Attention and a state side by side: layer_types, else the sliding layers, else a period. */
 static s2_status read_parallel(const reader *r)
 {
+    if (r->name != NULL && strncmp(r->name, "zamba", 5) == 0)
+        return read_shared_blocks(r);
     s2_note(r->source->notes, "attention and a state side by side in every layer");
     if (has(r, "layer_types"))
         return read_words(r, "layer_types");
@@ -829,21 +849,17 @@ static s2_status refuse_by_name(const reader *r)
 {
     static const struct {
         const char *type, *why;
-    } rows[] = {
-        {"zamba", "a few of its layers run one shared block of attention, on the hidden state and the "
-                  "embedding side by side, and the others keep a state"},
-        {"nemotron-nas", "block_configs gives each layer KV heads and a feed-forward of its own, or neither"},
-        {"zamba2", "a few of its layers run shared blocks of attention, on the hidden state and the "
-                   "embedding side by side, and all of them keep a state"}};
+    } rows[] = {{"nemotron-nas",
+                 "block_configs gives each layer KV heads and a feed-forward of its own, or neither"}};
     char path[S2_DOC_PATH];
     for (size_t n = 0; r->name != NULL && n < sizeof rows / sizeof *rows; n++)
         if (strcmp(r->name, rows[n].type) == 0) {
-            const s2_status status = s2_doc_refuse(
-                r->source->doc, s2_doc_under(r->prefix, "model_type", path), r->source->diag,
-                "model_type %s: %s; neither is known here, and no rule of --set is right. Write the layers "
-                "that "
-                "attend as a pattern of their own: its attention and cache are then priced, without --model",
-                rows[n].type, rows[n].why);
+            const s2_status status =
+                s2_doc_refuse(r->source->doc, s2_doc_under(r->prefix, "model_type", path), r->source->diag,
+                              "model_type %s: %s, which is not read here, nor by a rule of --set: write the "
+                              "layers that attend as a "
+                              "pattern of their own",
+                              rows[n].type, rows[n].why);
             return status == S2_EPARSE ? S2_EUNSUPPORTED : status;
         }
     return S2_OK;
@@ -910,11 +926,17 @@ static void note_inputs(const reader *r)
 /* The states of those kinds of layers that keep one. */
 static s2_status read_states(const reader *r)
 {
+    int64_t *const bytes = r->out->state_bytes;
     const bool in_all = r->type.rule == S2_RULE_PARALLEL;
-    for (int kind = 0; kind < S2_N_LAYER_KINDS; kind++)
-        if (uses(r, (s2_layer_kind)kind) && (in_all || kind == S2_LAYER_RECURRENT))
-            S2_TRY(s2_model_state_read(r->source, r->prefix, r->name, kind == S2_LAYER_SLIDING,
-                                       &r->out->state_bytes[kind]));
+    for (int kind = 0; kind < S2_N_LAYER_KINDS; kind++) {
+        if (!uses(r, (s2_layer_kind)kind) || (!in_all && kind != S2_LAYER_RECURRENT))
+            continue;
+        if (kind == S2_LAYER_RECURRENT && bytes[S2_LAYER_FULL] > 0)
+            bytes[kind] = bytes[S2_LAYER_FULL];
+        else
+            S2_TRY(
+                s2_model_state_read(r->source, r->prefix, r->name, kind == S2_LAYER_SLIDING, &bytes[kind]));
+    }
     return S2_OK;
 }
 

@@ -42,6 +42,7 @@ typedef struct state_form {
 #define SSM_GROUPS "mamba_n_groups|n_groups"
 #define SSM_CONV   "mamba_d_conv|conv_kernel"
 #define MAMBA      "mamba_expand", HIDDEN
+#define INNER      "mamba_expand|expansion_factor=2", HIDDEN
 #define CCA_Q      HEADS, DIM
 #define CCA_KV     KV_HEADS, DIM
 #define SLIDING    "with a window"
@@ -139,6 +140,21 @@ static const state_form forms[] = {
      {{"4", HIDDEN, HIDDEN}},
      {{NULL}},
      {HIDDEN, NULL},
+     {{NULL}}},
+    {{"zamba", NULL},
+     {{INNER, "mamba_d_state"}},
+     {{INNER, "mamba_d_conv=4"}},
+     {{NULL}},
+     {{NULL}},
+     {NULL},
+     {{NULL}}},
+    {{"zamba2", NULL},
+     {{INNER, SSM_STATE}},
+     {{INNER, "mamba_d_conv|conv_dimension=4"},
+      {"2", "mamba_ngroups=1", SSM_STATE, "mamba_d_conv|conv_dimension=4"}},
+     {{NULL}},
+     {{NULL}},
+     {NULL},
      {{NULL}}},
     {{"zaya", NULL},
      {{NULL}},

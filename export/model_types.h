@@ -205,6 +205,8 @@
     X("falcon_h1", PARALLEL, NULL, 0, 0, 0, 0, 0)                                                            \
     X("inkling2_text", PARALLEL, NULL, 6, 5, 1024, 128, 0)                                                   \
     X("inkling_text", PARALLEL, NULL, 6, 5, 512, 128, 0)                                                     \
+    X("zamba", PARALLEL, NULL, 0, 0, 0, 0, S2_TIED | S2_UNPRICED)                                            \
+    X("zamba2", PARALLEL, NULL, 0, 0, 0, 0, S2_TIED | S2_UNPRICED)                                           \
     X("zaya", PARALLEL, NULL, 0, 0, 0, 128, S2_TIED)                                                         \
     X("falcon_mamba", STATES, NULL, 0, 0, 0, 0, S2_TIED)                                                     \
     X("mamba", STATES, NULL, 0, 0, 0, 0, S2_TIED)                                                            \

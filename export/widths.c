@@ -58,11 +58,10 @@ static bool is_named(const reader *r, const char *type)
     return name != NULL && strcmp(name, type) == 0;
 }
 
-/* Types that have no row and more than plain layers: global projections, another width of K and V, shared blocks. */
+/* Types that have no row and more than plain layers: global projections, another width of K and V, layers apart. */
 static bool is_other(const reader *r)
 {
-    static const char *const types[] = {"bigbird_pegasus", "led",   "longformer",
-                                        "nemotron-nas",    "zamba", "zamba2"};
+    static const char *const types[] = {"bigbird_pegasus", "led", "longformer", "nemotron-nas"};
     bool other = false;
     for (size_t n = 0; n < sizeof types / sizeof *types; n++)
         other = other || is_named(r, types[n]);
