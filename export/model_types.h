@@ -103,7 +103,7 @@
     X("mistral4", FULL, NULL, 0, 0, 0, 0, 0)                                                                 \
     X("paddleocr_vl_text", FULL, NULL, 0, 0, 0, 128, S2_TIED)                                                \
     X("sarvam_mla", FULL, NULL, 0, 0, 0, 0, 0)                                                               \
-    X("sarvam_moe", FULL, NULL, 0, 0, 0, 0, 0)                                                               \
+    X("sarvam_moe", FULL, NULL, 0, 0, 0, 64, 0)                                                              \
     X("seed_oss", FULL, NULL, 0, 0, 0, 128, 0)                                                               \
     X("solar_open", FULL, NULL, 0, 0, 0, 128, 0)                                                             \
     X("stablelm", FULL, NULL, 0, 0, 0, 0, 0)                                                                 \

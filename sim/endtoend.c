@@ -442,8 +442,8 @@ static double sum_us(const s2_sim_options *options)
 
 /*
  * Each pass over a layer, forward or backward, sums the hidden state, or its gradient, twice: after (before, going
- * back) attention and after (before) the feed-forward. A mixer beside attention whose heads GPUs share ends in a product
- * of its own, and a sum. A sum is a scatter and a gather.
+ * back) attention and after (before) the feed-forward. A mixer beside attention whose heads GPUs share ends in a
+ * product of its own, and a sum. A sum is a scatter and a gather.
  */
 static void add_all_reduce(s2_around *around)
 {

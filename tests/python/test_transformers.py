@@ -383,6 +383,16 @@ class Models(unittest.TestCase):
         if takes_s2(model):
             self.assertRaisesRegex(s2.UnsupportedError, "model: JetMoeAttention hands its attention 4 KV heads", model, self.ids, use_cache=False)
 
+    def test_layers_that_a_pattern_does_not_have_are_named(self):
+        """Feed-forward layers of their own have numbers too, so the third layer of a model is another one of its pattern."""
+        if "nemotron_h" not in transformers.CONFIG_MAPPING:
+            self.skipTest("this transformers has no Nemotron-H")
+        config = transformers.AutoConfig.for_model(
+            "nemotron_h", layers_block_type=["linear_attention", "mlp", "full_attention", "mlp"], hidden_size=64, num_attention_heads=4, num_key_value_heads=2,
+            head_dim=16, mamba_num_heads=4, mamba_head_dim=16, ssm_state_size=16, n_groups=2, vocab_size=128, intermediate_size=64)
+        with self.assertRaisesRegex(s2.UnsupportedError, "4 layers, and a pattern holds the 2 of them"):
+            s2.transformers.pattern_of(config)
+
     @torch.no_grad()
     def test_a_model_that_would_not_use_its_pattern_is_refused(self):
         bloom = transformers.BloomForCausalLM(transformers.BloomConfig(vocab_size=97, hidden_size=64, n_layer=2, n_head=4))  # has attention of its own alone
