@@ -2,7 +2,6 @@
 
 #include <assert.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/arith.h"
@@ -201,9 +200,6 @@ int64_t s2_net_weights(const s2_net *net)
 typedef struct layer_facts {
     int32_t attends, n_kv_heads, head_dim, shares, mixes;
 } layer_facts;
-typedef struct layer_words {
-    char text[100];
-} layer_words;
 
 static layer_facts facts_of(const s2_net *net, int32_t layer)
 {
@@ -222,18 +218,6 @@ static layer_facts facts_in(const s2_pattern *pattern, int32_t layer)
                          s2_pattern_kv_layer(pattern, layer) != layer, mixes};
 }
 
-static layer_words words_of(const layer_facts *own)
-{
-    const char *const state = own->mixes ? "keeps a state" : "keeps no state";
-    layer_words words;
-    if (own->attends)
-        snprintf(words.text, sizeof words.text, "has %d KV heads of %d%s and %s", own->n_kv_heads,
-                 own->head_dim, own->shares ? " of another layer" : "", state);
-    else
-        snprintf(words.text, sizeof words.text, "reads no keys and %s", state);
-    return words;
-}
-
 /* Each layer of the pattern reads keys and keeps a state where that of the model does. */
 static s2_status check_layers(const s2_pattern *pattern, const s2_net *net, s2_diag *diag)
 {
@@ -241,9 +225,13 @@ static s2_status check_layers(const s2_pattern *pattern, const s2_net *net, s2_d
         const layer_facts wanted = facts_of(net, layer), found = facts_in(pattern, layer);
         if (memcmp(&wanted, &found, sizeof wanted) != 0)
             return s2_diag_set(diag, S2_EUNSUPPORTED, CODE_SHAPE, 0, 0,
-                               "layer %d of %s %s; that of the pattern %s: s2 import writes the pattern of a "
-                               "config.json",
-                               layer, net->name, words_of(&wanted).text, words_of(&found).text);
+                               "layer %d of %s has %d KV heads of %d%s and %s; that of the pattern has %d of "
+                               "%d%s and %s: s2 import writes the pattern of a config.json",
+                               layer, net->name, wanted.n_kv_heads, wanted.head_dim,
+                               wanted.shares ? " of another layer" : "",
+                               wanted.mixes ? "keeps a state" : "keeps no state", found.n_kv_heads,
+                               found.head_dim, found.shares ? " of another layer" : "",
+                               found.mixes ? "keeps one" : "keeps none");
     }
     return S2_OK;
 }
