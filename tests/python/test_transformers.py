@@ -486,6 +486,10 @@ class Models(unittest.TestCase):
         """On the meta device and of fake tensors, as programs make them that reckon memory: forward, gradients, masks that tell of padding."""
         ids = torch.randint(3, 97, (2, 40))
         mask = torch.ones_like(ids)
+        try:
+            model_of("Llama").to("meta")(ids.to("meta"))
+        except RuntimeError as failure:  # transformers 4
+            self.skipTest(f"eager attention cannot, either: {failure}")
         for kind in ("Llama", "Gemma3Text"):
             want = self.own(kind)(ids).logits
             with torch.device("meta"):
