@@ -77,11 +77,12 @@ static s2_exit read_head(s2_cli *cli, const s2_args *args, request *out)
     if (text == NULL || strcmp(text, "union") == 0)
         return S2_EXIT_OK;
     const bool kv = strncmp(text, "kv:", 3) == 0;
+    const int32_t n_heads = out->input.pattern.n_heads,
+                  n_kv = s2_pattern_kv_heads(&out->input.pattern, (int32_t)out->layer);
     int64_t index;
-    if (!s2_number_parse(kv ? text + 3 : text, &index) ||
-        index >= (kv ? s2_pattern_kv_heads(&out->input.pattern, (int32_t)out->layer)
-                     : out->input.pattern.n_heads)) {
-        s2_cli_error(cli, "--head %s: expected union, kv:G or a head of the pattern", text);
+    if (!s2_number_parse(kv ? text + 3 : text, &index) || index >= (kv ? n_kv : n_heads)) {
+        s2_cli_error(cli, "--head %s: expected 0 to %d, kv:0 to kv:%d, or union", text, (int)n_heads - 1,
+                     (int)n_kv - 1);
         return S2_EXIT_USAGE;
     }
     out->of = kv ? S2_PICTURE_KV : S2_PICTURE_HEAD;

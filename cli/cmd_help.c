@@ -21,6 +21,7 @@ static s2_exit wrong_name(s2_cli *cli, const char *name)
     const char *const near = s2_command_nearest(name);
     s2_cli_error(cli, "no command %s%s%s%s", name, near != NULL ? "; did you mean " : "",
                  near != NULL ? near : "", near != NULL ? "?" : "");
+    s2_cli_hint(cli, "s2 help lists them");
     return S2_EXIT_USAGE;
 }
 

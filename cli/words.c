@@ -206,6 +206,21 @@ const s2_word_entry s2_word_entries[] = {
     {"len|length|context", "The context length in tokens. k and m multiply by 1024 and 1048576."},
     {"batch", "Sequences at once."},
     {"head|query head", "A query head. With grouped-query attention several share one KV head."},
+    {"layer", "Layers count from 0. In a pattern, `layers N` says how many there are and `layers LIST: BODY` "
+              "what some of "
+              "them read; in a phase, `layer` is the number of the layer."},
+    {"kv-layer", "`layers LIST: kv-layer N`: these layers keep no keys and values and read those of layer N, "
+                 "which is below."},
+    {"width", "`stride V width W`: of every V blocks, W in a row are read; 1 where it is left out."},
+    {"seed", "The number that fixes what is drawn: of `random`, 64 bits, the lists of blocks; of a search, "
+             "the order of "
+             "visits."},
+    {"digest", "The SHA-256 of what a mask file holds; with it in the text, a file that holds something else "
+               "is refused."},
+    {"distance", "Of a pair: query minus key, in blocks or, with t, in tokens; where a pattern is not "
+                 "causal, its magnitude."},
+    {"list",
+     "Indices from 0: `3`, `2-5` with 5, `0::2` every second, `4:8` without 8, `all`, joined by commas."},
     {"kv head|kv_heads|group", "A head of keys and values, shared by heads / kv-heads query heads."},
     {"block",
      "Consecutive tokens that a pattern takes together; query block i and key block j count from 0."},

@@ -55,7 +55,8 @@ static s2_status requirement_parse(const char *word, size_t len, int32_t col, s2
             return colon == NULL ? S2_OK
                                  : s2_diag_set(diag, S2_EINVAL, 0, 0, col, "%s takes no argument", known);
         if (colon == NULL || !argument_parse(colon + 1, len - name_len - 1, &out->arg))
-            return s2_diag_set(diag, S2_EINVAL, 0, 0, col, "%s needs a number, as in %s:2", known, known);
+            return s2_diag_set(diag, S2_EINVAL, 0, 0, col, "%s needs a number from 1 to %d, as in %s:2",
+                               known, S2_LIMIT_HEADS, known);
         return S2_OK;
     }
     const char *const near = nearest_property(word, name_len);

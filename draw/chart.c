@@ -93,7 +93,7 @@ static axis axis_of(const s2_chart *chart, bool is_x)
     if (!is_x && chart->from_zero)
         scale.low = fmin(scale.low, 0);
     if (scale.high - scale.low < 1e-12 * fmax(fabs(scale.high), 1)) {
-        const double room = scale.low != 0 ? fabs(scale.low) / 2 : 0.5;
+        const double room = is_x && chart->x_whole ? 1 : scale.low != 0 ? fabs(scale.low) / 2 : 0.5;
         scale.low -=
             scale.low == 0 ? 0 : room; /* an amount is never shown on an axis with less than nothing */
         scale.high += room;

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/arith.h"
 #include "base/text.h"
@@ -58,6 +59,43 @@ s2_status s2_lex_refuse(const s2_lex *lex, s2_code code, size_t pos, const char 
     return s2_diag_set(lex->diag, S2_EPARSE, (int32_t)code, line, col, "%s%s", message, note);
 }
 
+/* Words that other libraries and papers have for what the language calls differently. */
+static const char *const OTHERS_WORDS[][2] = {
+    {"window", "local"},
+    {"sliding", "local"},
+    {"sliding_window", "local"},
+    {"swa", "local"},
+    {"full", "dense"},
+    {"global", "columns"},
+    {"strided", "stride"},
+    {"vert_stride", "stride"},
+    {"block_size", "block"},
+    {"num_heads", "heads"},
+    {"n_heads", "heads"},
+    {"num_layers", "layers"},
+    {"head_dim", "head-dim"},
+    {"num_kv_heads", "kv-heads"},
+    {"top-k", "topk"},
+    {"quest", "pages"},
+    {"dist", "distance"},
+    {"h2o", "heavy"},
+    {"seq", "query"},
+};
+
+static bool same_but_case(s2_word word, const char *known)
+{
+    return strlen(known) == word.n && strncasecmp(word.text, known, word.n) == 0;
+}
+
+/* Whether the word is another name, or another spelling, of the candidate. */
+static bool is_named_so(s2_word word, const char *candidate)
+{
+    for (size_t at = 0; at < sizeof OTHERS_WORDS / sizeof *OTHERS_WORDS; at++)
+        if (same_but_case(word, OTHERS_WORDS[at][0]) && strcmp(OTHERS_WORDS[at][1], candidate) == 0)
+            return true;
+    return same_but_case(word, candidate);
+}
+
 s2_status s2_lex_refuse_word(const s2_lex *lex, s2_code code, s2_word word, const char *what,
                              const char *const *candidates)
 {
@@ -65,7 +103,9 @@ s2_status s2_lex_refuse_word(const s2_lex *lex, s2_code code, s2_word word, cons
     const char *nearest = NULL;
     int32_t best = word.n > 2 ? FARTHEST : 2;
     for (; *candidates != NULL; candidates++) {
-        const int32_t distance = s2_text_distance(word.text, word.n, *candidates, best);
+        int32_t distance = s2_text_distance(word.text, word.n, *candidates, best);
+        if (distance > 0 && is_named_so(word, *candidates))
+            distance = 1; /* before words that only look alike */
         if (distance < best) {
             best = distance;
             nearest = *candidates;

@@ -1,6 +1,7 @@
 /*
  * Bodies: terms with their arguments and conditions.
  */
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -455,7 +456,11 @@ static s2_status refuse_after_term(s2_parser *p, const s2_term_row *row)
                          s2_term_word((s2_term_kind)next));
     if (word.n > 0)
         return s2_lex_refuse_word(&p->lex, S2P_WORD, word, "word after the term:", words_after(row));
-    return S2_REFUSE(p, S2P_TRAILING, word.pos, "expected '|', 'when', a line end or ';' after the term");
+    const bool is_fraction = word.pos + 1 < p->lex.n && p->lex.text[word.pos] == '.' && word.pos > 0 &&
+                             isdigit((unsigned char)p->lex.text[word.pos - 1]) &&
+                             isdigit((unsigned char)p->lex.text[word.pos + 1]);
+    return S2_REFUSE(p, S2P_TRAILING, word.pos, "%sexpected '|', 'when', a line end or ';' after the term",
+                     is_fraction ? "numbers are whole; " : "");
 }
 
 static s2_status refuse_term(s2_parser *p, s2_word word)

@@ -329,7 +329,8 @@ def patterns():
             ("heads 8; all: local 4 when distance", "distance"), ("heads 8; all: local 4 when dist 4..", "dist"), ("heads 8; all: mask missing.npy", "mask"),
             ('heads 8; all: mask "missing.npy"', "missing.npy"), ('heads 8; all: mask "missing', "mask"), ("heads 8; model nothing-9b; all: dense", "nothing-9b"),
             ("heads 8; all: lokal 4 | strike 8", "lokal"), ("heads 8, kv-heads 2; all: dense", ","), ("heads eight; all: dense", "eight"), ("heads 8; all: топ 4", "топ"),
-            ("heads 8; kv 9: dense", "9"), ("heads 8; all: topk 4 pages", "topk"), ("heads 8; all: local 4.5", "4.5"), ("heads 8; all: window 4", "window"),
+            ("heads 8; kv 9: dense", "9"), ("heads 8; all: topk 4 pages", "topk"), ("heads 8; all: local 4.5", "4.5", "whole"), ("heads 8; all: window 4", "window", "local"),
+            ("heads 8; all: full", "full", "dense"), ("heads 8; all: global 4", "global", "columns"), ("HEADS 8; all: dense", "HEADS", "'heads'"), ("heads 8; all: Sliding 4", "'local'"),
             ("heads 8; all: local 16 | stride 16 phase = head", "="), ("heads 8; name; all: dense", "name"), ("heads 8; layers all local 4", "local"), (";", "heads"),
             ("heads 8; all: local 4; all: local 4 x", "x"), ("heads 8; layers -1: dense", "-1"), ("heads 8; head-dim 0; all: dense", "head-dim"),
             ("heads 8; layers 1000000000; all: dense", "layers"), ("heads 8; all: (local 4)", "("), ("LocalStride(32, 8192)", "LocalStride"), ("{}", "{"), ('{"a": 1}', "{")):
@@ -405,7 +406,8 @@ def uses():
             (["s2", "check", PATTERN, "--len", "all", "--len", "8k"], USAGE, "twice"), (["s2", "check", PATTERN, "--engine", "fast"], USAGE, "algebra"),
             (["s2", "check", PATTERN, "--set", "block=64"], USAGE, "block=64"), (["s2", "show", PATTERN, "--set", "block"], USAGE, "block"),
             (["s2", "mask", PATTERN, "--head", "9"], USAGE, "9"), (["s2", "mask", PATTERN, "--head", "kv:7"], USAGE, "kv:7"), (["s2", "mask", PATTERN, "--layer", "2"], USAGE, "2"),
-            (["s2", "mask", PATTERN, "--head", "last"], USAGE, "last"), *((["s2", "show", PATTERN, *two], USAGE, *two) for two in (("--hash", "--json"), ("--canonical", "--json"), ("--canonical", "--hash"))),
+            (["s2", "mask", PATTERN, "--head", "last"], USAGE, "last"), (["s2", "draw", PATTERN, "--head", "9"], USAGE, "9", "0 to 7", "kv:0 to kv:1"),
+            (["s2", "check", PATTERN, "-r", "depth:0"], USAGE, "from 1"), (["s2", "help", "nothing"], USAGE, "s2 help lists"), *((["s2", "show", PATTERN, *two], USAGE, *two) for two in (("--hash", "--json"), ("--canonical", "--json"), ("--canonical", "--hash"))),
             (["s2", "draw", PATTERN, "--layer", "5"], USAGE, "5"), *((["s2", "draw", PATTERN, "--what", what, option, value], USAGE, option, what) for option, value, whats in
               (("--phase", "decode", "mask kv reach shards"), ("--head", "0", "kv shards flow reach"), ("--page", "32", "mask reach"), ("--layer", "0", "kv reach flow"),
                ("--minimize", "us,kv_bytes", "mask"), ("--filter", "us<5", "kv")) for what in whats.split()),

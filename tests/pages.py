@@ -41,12 +41,21 @@ def note_words(call, text):
         seen.setdefault(word.lower(), call) if word.lower() not in given else None
 
 
+def language():
+    """The words of the grammar and of the tables of docs/pattern-language.md, in code and lower case."""
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../docs/pattern-language.md"), encoding="utf-8") as page:
+        text = page.read()
+    grammar = "".join(re.findall(r"^text +=.*?^```", text, re.M | re.S))
+    rows = " ".join(re.findall(r"^\| `([^`]*)` \|", text.partition("## Canonical")[0], re.M))
+    return (set(re.findall(r'"([a-z][a-z-]+)"', grammar)) | set(re.findall(r"[a-z][a-z-]{2,}", rows))) - {"all", "yes", "no", "or", "npy"}
+
+
 def check_explained():
     """Every word that a page, a table or a screen printed is plain English, or s2 explain knows it."""
-    asked = sorted(word for word in seen if word not in PLAIN)
+    asked = sorted({word for word in seen if word not in PLAIN} | language())
     said = "".join(run("s2", "explain", word).stderr for word in asked)
     for word in asked:
-        hold(f"s2 explain: {word}:" not in said, f"S2_SEED={SEED}: {seen[word]}: prints {word!r}, which neither s2 explain nor tests/data/plain-words.txt knows")
+        hold(f"s2 explain: {word}:" not in said, f"S2_SEED={SEED}: {seen.get(word, 'docs/pattern-language.md')}: prints {word!r}, which neither s2 explain nor tests/data/plain-words.txt knows")
 
 
 def unitless(page):

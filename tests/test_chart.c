@@ -285,12 +285,16 @@ static void a_line_has_gaps_where_it_has_no_value_and_ticks_have_their_names(voi
     (void)state;
     static const double x[] = {0, 1, 2, 3}, y[] = {1, 2, NAN, 4};
     static const char *const names[] = {"zero", "<one>", "two", "three"};
-    s2_chart charts[2] = {{.title = "t", .n_series = 1, .x_names = names, .n_x_names = 4},
-                          {.title = "u", .n_series = 1, .x_whole = true}};
+    static const double one_layer = 10;
+    s2_chart charts[3] = {{.title = "t", .n_series = 1, .x_names = names, .n_x_names = 4},
+                          {.title = "u", .n_series = 1, .x_whole = true},
+                          {.title = "v", .n_series = 1, .x_whole = true}};
     for (int n = 0; n < 2; n++)
         charts[n].series[0] = (s2_chart_series){.name = "s", .style = S2_CHART_LINE, .n = 4, .x = x, .y = y};
+    charts[2].series[0] =
+        (s2_chart_series){.name = "s", .style = S2_CHART_LINE, .n = 1, .x = x, .y = &one_layer};
     s2_buf svg = {0}, text = {0};
-    assert_int_equal(s2_chart_svg(charts, 2, &svg), S2_OK);
+    assert_int_equal(s2_chart_svg(charts, 3, &svg), S2_OK);
     int n_curves = 0, n_halves = 0;
     for (const char *at = svg.data; (at = strstr(at, "fill=\"none\"")) != NULL; at++)
         n_curves++;
