@@ -210,7 +210,7 @@ s2_status s2_db_draft_open(const char *target, s2_db_draft *out, s2_diag *diag)
     if (stat(target, &old) == 0 && !S_ISREG(old.st_mode))
         return s2_diag_set(diag, S2_EIO, 0, 0, 0,
                            "%s: is no regular file, and a database cannot take its place", target);
-    s2_buf_printf(&path, "%s-new", target);
+    s2_buf_printf(&path, "%s.s2-tmp", target);
     S2_TRY(path.status);
     bool made;
     s2_db_draft draft = {path.data, -1};

@@ -119,7 +119,7 @@ s2_status s2_db_refresh(s2_db *db, s2_diag *diag) S2_MUST_CHECK;
  */
 s2_status s2_db_empty_log(s2_db *db, s2_diag *diag) S2_MUST_CHECK;
 
-/* A database being made next to its target, as TARGET-new; replaces what a killed process left there. */
+/* A database being made next to its target, as TARGET.s2-tmp; replaces what a killed process left there. */
 typedef struct s2_db_draft {
     char *path;
     int fd; /* locked, so that two processes do not make the same one */

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/work.h"
+
 enum { PAGE = 20000 };
 
 /* Designs on the front so far, with room for one more page. */
@@ -177,7 +179,7 @@ static s2_status show(s2_front_task *t, const contest *c)
 
 static s2_status find(s2_front_task *t)
 {
-    contest c = {0};
+    contest c = {.work_left = S2_WORK_STEPS};
     S2_TRY(s2_front_parse(t->minimize, &t->spec, &t->diag));
     if (t->spec.n_by < 2)
         return s2_diag_set(&t->diag, S2_EINVAL, 0, 0, 0, "%.40s: a picture has two axes", t->minimize);

@@ -203,7 +203,7 @@ char *s2_gen_rows(const char *path)
 
 void s2_gen_forget(const char *path)
 {
-    static const char *const suffixes[] = {"", "-wal", "-shm", "-lock", "-journal", "-new"};
+    static const char *const suffixes[] = {"", "-wal", "-shm", "-lock", "-journal", ".s2-tmp"};
     for (size_t n = 0; n < sizeof suffixes / sizeof suffixes[0]; n++) {
         char name[4096];
         snprintf(name, sizeof name, "%s%s", path, suffixes[n]);

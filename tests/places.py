@@ -136,7 +136,7 @@ def judge(words):
             why.append(f"{used.ru_maxrss >> 10} MiB")
         after = state_of(folder)
         changed = [name for name, kind in before.items() if after.get(name) != kind]
-        left = [name for name in after if name not in before and re.search(r"\.tmp\d+$|-new$", name)]
+        left = [name for name in after if name not in before and ".s2-tmp" in name]
         if changed or left:
             why.append(f"gone or changed: {changed}, left: {left}")
         if code > 1 and pathlib.Path(folder + "/s2.db").stat().st_size < os.path.getsize("seed.db"):

@@ -236,8 +236,7 @@ static bool same_path(const char *path, const char *other)
 static bool has_no_draft(const char *path, const char *other)
 {
     const char *const name = strrchr(path, '/');
-    return strstr(name, "tmp") == NULL && strstr(name, "-new") == NULL &&
-           (!is_folder(path) || visit_folder(path, other, has_no_draft));
+    return strstr(name, "tmp") == NULL && (!is_folder(path) || visit_folder(path, other, has_no_draft));
 }
 
 static void renew_work(void)
@@ -672,10 +671,13 @@ static void run_again(int command, const char *what)
 {
     const char *words[MOST_WORDS + 1];
     int n = 0, ends[2];
-    for (; n < MOST_WORDS && COMMANDS[command].words[n] != NULL; n++)
+    bool forced = false;
+    for (; n < MOST_WORDS && COMMANDS[command].words[n] != NULL; n++) {
         words[n] = COMMANDS[command].words[n];
+        forced = forced || strcmp(words[n], "--force") == 0;
+    }
     const bool refuses = strcmp(words[0], "export") == 0 || strcmp(words[n - 1], "out.db") == 0;
-    if (refuses && n < MOST_WORDS)
+    if (refuses && !forced && n < MOST_WORDS)
         words[n++] = "--force";
     words[n] = NULL;
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
