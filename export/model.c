@@ -27,6 +27,11 @@ const char *s2_model_type_name(const s2_doc *doc, const char *prefix)
     return s2_doc_text(doc, path);
 }
 
+bool s2_model_is_params(const s2_doc *doc)
+{
+    return s2_doc_has(doc, "/dim") && s2_doc_has(doc, "/n_layers") && s2_doc_has(doc, "/n_heads");
+}
+
 const char *s2_model_prefix(const s2_doc *doc)
 {
     static const char *const inner[] = {"/text_config", "/llm_config", "/language_config",

@@ -62,6 +62,8 @@ typedef struct s2_model_type {
 const s2_model_type *s2_model_type_find(const char *name);
 /* The config's own model_type, or NULL. */
 const char *s2_model_type_name(const s2_doc *doc, const char *prefix);
+/* A params.json, as Mistral and Meta write beside their weights: other words for the same numbers, not read here. */
+bool s2_model_is_params(const s2_doc *doc);
 /* "/text_config" when the text model's fields are there, else "". */
 const char *s2_model_prefix(const s2_doc *doc);
 

@@ -7,6 +7,7 @@
 
 #include "base/work.h"
 #include "export/asked.h"
+#include "export/model.h"
 #include "export/origin.h"
 #include "export/slip.h"
 #include "pattern/parse.h"
@@ -202,7 +203,9 @@ static s2_status refuse_unknown(const s2_source *source, const char *name, const
         return s2_diag_set(diag, S2_EUNSUPPORTED, S2_CODE_FOREIGN, doc_diag->line, doc_diag->col, "%s",
                            doc_diag->msg);
     return s2_diag_set(diag, S2_EUNSUPPORTED, S2_CODE_FOREIGN, 0, 0,
-                       "no known format has this content (s2 import --list shows them)");
+                       source->doc != NULL && s2_model_is_params(source->doc)
+                           ? "a params.json is not read: name the config.json of the same model"
+                           : "no known format has this content (s2 import --list shows them)");
 }
 
 /* A file that states shares of the length is another pattern at each, and no two designs have one name. */

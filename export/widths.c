@@ -26,6 +26,9 @@ static s2_status read_number(const reader *r, const char *const *names, int64_t 
     const char *const first = *names;
     while (*names != NULL && !s2_doc_has(r->doc, s2_doc_under(r->prefix, *names, path)))
         names++;
+    if (*names == NULL && s2_model_is_params(r->doc))
+        return s2_doc_refuse(r->doc, "", r->diag,
+                             "a params.json is not read: name the config.json of the same model");
     if (*names == NULL)
         return s2_doc_refuse(r->doc, s2_doc_under(r->prefix, first, path), r->diag,
                              "\"%s\" is missing: without it the layers around attention have no price",

@@ -1235,6 +1235,18 @@ static void modules_that_a_list_names_keep_their_type(void **state)
     }
 }
 
+/* Mistral's and Meta's own files have other words for the same numbers; what to name instead is said. */
+static void params_are_refused_by_what_they_are(void **state)
+{
+    (void)state;
+    static const char text[] = "{\"dim\": 5120, \"n_layers\": 40, \"head_dim\": 128, \"hidden_dim\": 32768, "
+                               "\"n_heads\": 32, \"n_kv_heads\": 8, \"vocab_size\": 131072}";
+    s2_net net;
+    s2_diag diag = {0};
+    assert_int_equal(s2_widths_read(text, strlen(text), &net, &diag), S2_EPARSE);
+    assert_non_null(strstr(diag.msg, "name the config.json"));
+}
+
 /* Modules in types of their own: by modelopt's word for each, or by groups, of which one that names goes first. */
 static void modules_may_be_stored_in_several_types(void **state)
 {
@@ -2048,6 +2060,7 @@ int main(void)
         cmocka_unit_test(weights_are_stored_as_the_config_says),
         cmocka_unit_test(modules_that_a_list_names_keep_their_type),
         cmocka_unit_test(modules_may_be_stored_in_several_types),
+        cmocka_unit_test(params_are_refused_by_what_they_are),
         cmocka_unit_test(names_of_modules_may_be_any_text),
         cmocka_unit_test(weights_stored_as_another_file_says),
         cmocka_unit_test(latent_and_older_models_weigh_what_is_published),
