@@ -20,6 +20,7 @@ typedef struct difference {
     int32_t head;
     int64_t q_tok;
     int64_t k_tok;
+    bool certain; /* false: one of them may choose the key at run time, and the other reads it in no case */
 } difference;
 
 /* A row of one view, in a growing buffer. */
@@ -73,7 +74,8 @@ typedef struct known {
     difference result;
 } known;
 
-static s2_status compare_heads(comparison *c, s2_phase phase, s2_bound bound)
+/* differs[layer * n_heads + head]: heads found so far, each of which counts once. */
+static s2_status compare_heads(comparison *c, s2_phase phase, s2_bound bound, bool *differs)
 {
     s2_arena *const arena = &c->cli->arena;
     const s2_pattern *const p = &c->a->pattern;
@@ -91,10 +93,11 @@ static s2_status compare_heads(comparison *c, s2_phase phase, s2_bound bound)
             if (!s2_view_equal(&a.views[x], &b.views[y]))
                 S2_TRY(compare_views(&a.views[x], &b.views[y], c->n_tok, &c->work_left, &k->result));
         }
-        c->n_compared++;
-        c->n_different += k->result.found;
+        c->n_different += k->result.found && !differs[nth];
+        differs[nth] = differs[nth] || k->result.found;
         if (k->result.found && !c->first.found) {
             c->first = k->result;
+            c->first.certain = bound == S2_AT_LEAST;
             c->first.phase = phase;
             c->first.layer = (int32_t)(nth / p->n_heads);
             c->first.head = (int32_t)(nth % p->n_heads);
@@ -103,15 +106,24 @@ static s2_status compare_heads(comparison *c, s2_phase phase, s2_bound bound)
     return S2_OK;
 }
 
+static bool chooses(const comparison *c)
+{
+    return s2_pattern_dynamic(&c->a->pattern) != NULL || s2_pattern_dynamic(&c->b->pattern) != NULL;
+}
+
 /* Dynamic terms are compared by what they certainly read and by what they might. */
 static s2_status compare_all(comparison *c)
 {
     const s2_pattern *const a = &c->a->pattern, *const b = &c->b->pattern;
     const int n_phases = s2_pattern_has_phases(a) || s2_pattern_has_phases(b) ? S2_N_RULE_PHASES : 1;
     for (int phase = 0; phase < n_phases; phase++) {
-        S2_TRY(compare_heads(c, (s2_phase)phase, S2_AT_LEAST));
-        if (c->n_different == 0 && (s2_pattern_dynamic(a) != NULL || s2_pattern_dynamic(b) != NULL))
-            S2_TRY(compare_heads(c, (s2_phase)phase, S2_AT_MOST));
+        bool *const differs = S2_NEW(&c->cli->arena, bool, (int64_t)a->n_layers * a->n_heads);
+        if (differs == NULL)
+            return S2_ENOMEM;
+        c->n_compared += (int64_t)a->n_layers * a->n_heads;
+        S2_TRY(compare_heads(c, (s2_phase)phase, S2_AT_LEAST, differs));
+        if (chooses(c))
+            S2_TRY(compare_heads(c, (s2_phase)phase, S2_AT_MOST, differs));
     }
     return S2_OK;
 }
@@ -132,6 +144,7 @@ static void add_first(const comparison *c, s2_buf *buf)
         s2_json_key_int(buf, key[n], value[n]);
     }
     s2_json_key_str(buf, "read_by", d->only_a ? "a" : "b");
+    s2_json_key_bool(buf, "certain", d->certain);
     s2_json_end(buf, '}');
 }
 
@@ -155,15 +168,19 @@ static void add_text(const comparison *c, const char *shape, s2_buf *buf)
         s2_buf_printf(buf, "different: %s\n", shape);
     else if (d->found)
         s2_buf_printf(buf,
-                      "different: %slayer %d, head %d, query %lld, key %lld is read by the %s only; %lld of "
+                      "different: %slayer %d, head %d, query %lld, key %lld %s read by the %s only; %lld of "
                       "%lld heads differ at %s\n",
                       d->phase == S2_DECODE ? "decode, " : "", (int)d->layer, (int)d->head,
-                      (long long)d->q_tok, (long long)d->k_tok, d->only_a ? "first" : "second",
-                      (long long)c->n_different, (long long)c->n_compared,
+                      (long long)d->q_tok, (long long)d->k_tok, d->certain ? "is" : "may be",
+                      d->only_a ? "first" : "second", (long long)c->n_different, (long long)c->n_compared,
                       s2_count_text(c->n_tok, "token").text);
     else
-        s2_buf_printf(buf, "same pairs in %s%s at %s\n", c->n_compared > 1 ? "all " : "",
-                      s2_count_text(c->n_compared, "head").text, s2_count_text(c->n_tok, "token").text);
+        s2_buf_printf(
+            buf, "same pairs in %s%s at %s%s\n", c->n_compared > 1 ? "all " : "",
+            s2_count_text(c->n_compared, "head").text, s2_count_text(c->n_tok, "token").text,
+            chooses(c)
+                ? ", those that are certain and those that may be: what pages, heavy and topk choose is data"
+                : "");
 }
 
 /* How two layers differ besides their pairs: KV heads, head dimension, whose keys they read, state. */

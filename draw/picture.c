@@ -383,7 +383,7 @@ static void flow_nodes(int64_t n_tok, const s2_flow *flow, s2_buf *buf)
         if (layer == 0)
             s2_buf_puts(buf, "input");
         else
-            s2_buf_printf(buf, "after layer %d%s", layer - 1, dense ? "\\nreaches all parts" : "");
+            s2_buf_printf(buf, "after layer %d%s", layer - 1, dense ? "\\nreads of all parts" : "");
         s2_buf_puts(buf, "\"]; ");
         for (int32_t part = 0; part < FLOW_PARTS; part++)
             s2_buf_printf(buf, "n%d_%d [group=p%d, label=\"%lld..%lld\"]; ", layer, part, part,

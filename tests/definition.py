@@ -499,7 +499,7 @@ def check_diff(says, path, pattern, rows, n_tok, rng):
     if differ:
         at, q, k = min(differ)
         first = {"phase": ("prefill", "decode")[at], "layer": layer, "head": head, "query": q, "key": k,
-                 "read_by": "ab"[changed[("prefill", "decode")[at]][layer][head][q] >> k & 1]}
+                 "read_by": "ab"[changed[("prefill", "decode")[at]][layer][head][q] >> k & 1], "certain": True}
         says(data["first"] == first, f"diff: {data['first']}, not {first}, with {terms[0][0]}")
         n = {len({at for at, _, _ in differ}), sum(at == 0 for at in {at for at, _, _ in differ})}
         says(data["heads_different"] in n, f"diff: {data['heads_different']} heads differ, not {n}, with {terms[0][0]}")
