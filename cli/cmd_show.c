@@ -148,7 +148,8 @@ static s2_status add_text(const facts *f, s2_buf *buf)
     if (!isnan(f->density.sparse_blocks))
         s2_buf_printf(buf, "; %.5f of the block pairs in layers that are not dense",
                       f->density.sparse_blocks);
-    s2_buf_puts(buf, isnan(f->density.tokens) ? "" : "\n");
+    if (!isnan(f->density.tokens))
+        s2_buf_puts(buf, s2_pattern_dynamic(p) != NULL ? ", of what is read for certain\n" : "\n");
     static const line_fn line = {put_text_line};
     return add_bodies(p, &line, buf);
 }

@@ -154,7 +154,9 @@ void s2_facts_late(const s2_facts *facts, s2_late *out)
 
 s2_figure_text s2_facts_density(const s2_facts *facts, int32_t digits)
 {
-    const int32_t n_dense = facts->pattern.n_layers - facts->n_sparse_layers;
+    int32_t n_dense = -facts->n_sparse_layers; /* a layer that keeps a state is neither dense nor sparse */
+    for (int32_t layer = 0; layer < facts->pattern.n_layers; layer++)
+        n_dense += !s2_pattern_is_state_layer(&facts->pattern, layer);
     const bool some = n_dense > 0 && facts->n_sparse_layers > 0;
     s2_figure_text out;
     if (some)
