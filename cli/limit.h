@@ -14,7 +14,8 @@
  * From now on this process, however many patterns it was asked about, ends with S2_EXIT_UNDECIDED after
  * $S2_CPU_SECONDS (default 10) of processor time, and when it would hold more than $S2_MEMORY_MIB (default
  * 1000) of memory. Unfinished writes are lost: for databases this is like a kill, and files appear whole or not
- * at all. `less` is what the message proposes, as in "a smaller --len". S2_EXIT_USAGE after a message when a variable does not hold such a number.
+ * at all. `less` is what the message proposes, as in "a smaller --len". S2_EXIT_USAGE after a message when a variable
+ * does not hold such a number.
  */
 s2_exit s2_limit_begin(s2_cli *cli, const char *less);
 /* The same for a command without a usual limit: only what is set in the environment holds. */

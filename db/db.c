@@ -28,10 +28,13 @@ enum {
     GROWN_LOG_PAGES = 8192,
     GROWN_LOG_WAIT_MS = 500,
     MOST_COPIED_BYTES = 1 << 29,
-    /* Looks at what reading an untrusted file took: one after so many instructions of SQLite's machine, some microseconds. */
+    /*
+     * Looks at what reading an untrusted file took, one after so many instructions of SQLite's machine: some
+     * microseconds. Honest designs take some 450 a MiB.
+     */
     LOOK_INSTRUCTIONS = 1000,
     UNTRUSTED_BASE_LOOKS = 500000,
-    UNTRUSTED_LOOKS_PER_MIB = 4000 /* that of honest designs is some 450 */
+    UNTRUSTED_LOOKS_PER_MIB = 4000
 };
 
 static char *join(const char *a, const char *b)
