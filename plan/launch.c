@@ -528,17 +528,17 @@ static void take_cut(const s2_decode_plan *cut, s2_decode_plan *plan)
 }
 
 /*
- * What a cut takes, in tenths of a slab: two blocks of an SM have about half of its bandwidth each, one alone cannot use
- * all of it. A part with more slabs than others is done soon after them, since it has their bandwidth when they are done,
- * up to twice its own. Each list of a part costs what list_slabs slabs do, and each trip of whoever adds up that `trip`
- * times. Fitted to 301 steps that were timed with each of these cuts (docs/notes/kernels.md).
+ * What a cut takes, in tenths of a slab: two blocks of an SM have about half of its bandwidth each, one alone cannot
+ * use all of it. A part that reads on when others are done has their bandwidth, up to twice its own: a quarter of what
+ * it has more than the mean counts. Each list of a part costs what list_slabs slabs do, and each trip of whoever adds
+ * up that `trip` times. Fitted to 301 steps that were timed with each of these cuts (docs/notes/kernels.md).
  */
 static int64_t cost_of(const s2_decode_launch *launch, const s2_decode_plan *plan, int32_t trip)
 {
     enum { ALONE = 11, SHARED = 19, TENTHS = 10 };
     const int32_t trips = s2_decode_launch_trips(launch, plan, s2_decode_launch_merges(launch, plan));
-    const int64_t slab = plan->n_parts > launch->single_parts ? SHARED : ALONE;
-    return s2_max_i64(slab * plan->n_slabs / plan->n_parts, slab * most_slabs(plan) / 2) +
+    const int64_t slab = plan->n_parts > launch->single_parts ? SHARED : ALONE, most = most_slabs(plan);
+    return s2_max_i64(slab * (3 * plan->n_slabs / plan->n_parts + most) / 4, slab * most / 2) +
            ((int64_t)most_lists(plan) + trip * trips) * launch->list_slabs * TENTHS;
 }
 

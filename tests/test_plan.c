@@ -656,6 +656,7 @@ static void steps_are_cut_as_is_fastest(void **state)
         {"heads 40; kv-heads 10; layers all: dense", 1, 1500, 8, true, false},
         {"heads 40; kv-heads 10; layers all: local 16 | stride 8 phase kv", 1, 6000, 2, false, false},
         {"heads 24; kv-heads 8; layers all: local 16", 1, 40000, 6, false, false},
+        {"heads 32; kv-heads 8; layers all: dense", 1, 8192, 57, true, false},
         {"heads 32; kv-heads 8; layers all: dense", 1, 4096, 8, true, false}};
     for (size_t nth = 0; nth < sizeof cases / sizeof *cases; nth++) {
         s2_arena arena = {0};
