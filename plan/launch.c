@@ -531,7 +531,7 @@ static void take_cut(const s2_decode_plan *cut, s2_decode_plan *plan)
  * What a cut takes, in tenths of a slab: two blocks of an SM have about half of its bandwidth each, one alone cannot
  * use all of it. A part that reads on when others are done has their bandwidth, up to twice its own: a quarter of what
  * it has more than the mean counts. Each list of a part costs what list_slabs slabs do, and each trip of whoever adds
- * up that `trip` times. Fitted to 301 steps that were timed with each of these cuts (docs/notes/kernels.md).
+ * up that `trip` times. Chosen by 361 steps that were timed with each of these cuts (docs/notes/kernels.md).
  */
 static int64_t cost_of(const s2_decode_launch *launch, const s2_decode_plan *plan, int32_t trip)
 {
